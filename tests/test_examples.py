@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -92,16 +91,3 @@ def test_a_sweep_on_a_cluster(monkeypatch):
     assert [row[3] for row in there] == [{}, {}]
     guide = (EXAMPLES.parent / "docs/guide/reproduce.md").read_text("utf-8")
     assert Path(example.__file__).read_text("utf-8") in guide
-
-
-@pytest.mark.slow
-def test_examples_are_programs():
-    """As a user would start one."""
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "power_control.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "conditional gradient" in done.stdout

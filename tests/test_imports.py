@@ -94,10 +94,9 @@ def imports(root: Path) -> list[Import]:
     for name, path in known.items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         for node, at_top in statements(ast.parse(path.read_text(encoding="utf-8"))):
+            file = path.relative_to(root).as_posix()
             for target in targets(node, name, package, known):
-                edges.append(
-                    Import(name, target, node.lineno, at_top, path.relative_to(root).as_posix())
-                )
+                edges.append(Import(name, target, node.lineno, at_top, file))
     return list(dict.fromkeys(edges))
 
 
@@ -184,17 +183,10 @@ def unknown_rooms(root: Path) -> list[str]:
     """Packages and modules that the chains do not have."""
     allowed = order(CHAINS, FOUNDATION)
     inside = order(LEARNERS)
-    names = sorted(modules(root))
-    return [
-        *sorted({room(name) for name in names if name and room(name) not in allowed}),
-        *sorted(
-            {
-                f"learners.{name.split('.')[1]}"
-                for name in names
-                if name.startswith("learners.") and name.split(".")[1] not in inside
-            }
-        ),
-    ]
+    names = modules(root)
+    of_learners = {name.split(".")[1] for name in names if name.startswith("learners.")}
+    rooms = {room(name) for name in names if name and room(name) not in allowed}
+    return sorted(rooms | {f"learners.{name}" for name in of_learners if name not in inside})
 
 
 def of_koloss_itself(root: Path) -> list[str]:
@@ -258,12 +250,8 @@ def cycles(edges: set[tuple[str, str]]) -> list[str]:
             reached.update(fresh)
         return frozenset(reached)
 
-    circles = {
-        frozenset(other for other in reach(name) if name in reach(other))
-        for name in after
-        if name in reach(name)
-    }
-    return sorted(", ".join(sorted(circle)) for circle in circles)
+    circles = {frozenset(o for o in reach(name) if name in reach(o)) for name in after}
+    return sorted(", ".join(sorted(circle)) for circle in circles if circle)
 
 
 def cycles_of_packages(root: Path) -> list[str]:
@@ -278,15 +266,8 @@ def cycles_of_modules(root: Path) -> list[str]:
     return cycles({(edge.source, edge.target) for edge in edges})
 
 
-RULES = [
-    unknown_rooms,
-    of_koloss_itself,
-    too_much_at_once,
-    against_the_order,
-    against_the_order_of_learners,
-    cycles_of_packages,
-    cycles_of_modules,
-]
+RULES = [unknown_rooms, of_koloss_itself, too_much_at_once, against_the_order]
+RULES += [against_the_order_of_learners, cycles_of_packages, cycles_of_modules]
 
 
 @pytest.mark.slow
@@ -298,17 +279,9 @@ def test_the_house_keeps_the_rule(rule):
 
 def test_the_graph_is_that_of_this_house():
     """What everybody knows of it is in it: an empty graph would keep every rule."""
-    edges = {(room(edge.source), room(edge.target)) for edge in imports(SOURCE)}
-    assert {
-        ("actions", "core"),
-        ("kernels", "actions"),
-        ("designs", "proxy"),
-        ("learners", "guarantees"),
-        ("games", "learners"),
-        ("experiments", "games"),
-        ("report", "experiments"),
-        ("cli", "experiments"),
-    } <= edges
+    edges = {f"{room(edge.source)} {room(edge.target)}" for edge in imports(SOURCE)}
+    assert {"actions core", "kernels actions", "designs proxy", "learners guarantees"} <= edges
+    assert {"games learners", "experiments games", "report experiments", "cli experiments"} <= edges
 
 
 def test_the_order_is_transitive():
@@ -357,73 +330,21 @@ BAD = {
     "upwards, from koloss": ("actions/box.py", "from koloss import kernels\n", against_the_order),
     "upwards, relative": ("actions/box.py", "from ..kernels import Kernel\n", against_the_order),
     "upwards, renamed": ("actions/box.py", "import koloss.kernels as k\n", against_the_order),
-    "upwards, late": (
-        "actions/box.py",
-        "def f():\n    from koloss.kernels import Kernel\n",
-        against_the_order,
-    ),
-    "upwards, in a method": (
-        "actions/box.py",
-        "class Box:\n    def f(self):\n        from koloss import games\n",
-        against_the_order,
-    ),
-    "upwards, for type checking": (
-        "actions/box.py",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from koloss.games import play\n",
-        against_the_order,
-    ),
-    "upwards, by a string": (
-        "actions/box.py",
-        "import importlib\nkernels = importlib.import_module('koloss.kernels')\n",
-        against_the_order,
-    ),
-    "upwards, by an f-string": (
-        "kernels/box.py",
-        "from importlib import import_module\ndef f(n):\n    import_module(f'koloss.games.{n}')\n",
-        against_the_order,
-    ),
-    "by a string that says nothing": (
-        "kernels/box.py",
-        "from importlib import import_module\ndef f(n):\n    import_module(f'koloss.{n}')\n",
-        of_koloss_itself,
-    ),
+    "upwards, in a method": ("actions/box.py", "class Box:\n    def f(self):\n        from koloss import games\n", against_the_order),
+    "upwards, late": ("actions/box.py", "def f():\n    from koloss.kernels import Kernel\n", against_the_order),
+    "upwards, for type checking": ("actions/box.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from koloss.games import play\n", against_the_order),
+    "upwards, by a string": ("actions/box.py", "import importlib\nkernels = importlib.import_module('koloss.kernels')\n", against_the_order),
+    "upwards, by an f-string": ("kernels/box.py", "from importlib import import_module\ndef f(n):\n    import_module(f'koloss.games.{n}')\n", against_the_order),
+    "by a string that says nothing": ("kernels/box.py", "from importlib import import_module\ndef f(n):\n    import_module(f'koloss.{n}')\n", of_koloss_itself),
     "sideways": ("samplers/__init__.py", "from koloss.oracles import minimize\n", against_the_order),
-    "guarantees upon core": (
-        "guarantees/base.py",
-        "from koloss.core import arrays, text\n",
-        against_the_order,
-    ),
+    "guarantees upon core": ("guarantees/base.py", "from koloss.core import arrays, text\n", against_the_order),
     "errors upon core": ("errors.py", "from koloss.core.arrays import check\n", against_the_order),
-    "guarantees upon actions": (
-        "guarantees/__init__.py",
-        "from koloss.actions import Actions\n",
-        against_the_order,
-    ),
-    "bandit upon insured": (
-        "learners/bandit/points.py",
-        "def f():\n    from koloss.learners.insured import g\n",
-        against_the_order_of_learners,
-    ),
-    "full upon bandit": (
-        "learners/full/learner.py",
-        "from koloss.learners.bandit import g\n",
-        against_the_order_of_learners,
-    ),
-    "base upon full": (
-        "learners/base.py",
-        "from koloss.learners.full import g\n",
-        against_the_order_of_learners,
-    ),
-    "bandit upon all learners": (
-        "learners/bandit/points.py",
-        "from koloss.learners import Learner\n",
-        against_the_order_of_learners,
-    ),
-    "packages in a circle": (
-        "actions/box.py",
-        "def f():\n    from koloss.kernels import Kernel\n",
-        cycles_of_packages,
-    ),
+    "guarantees upon actions": ("guarantees/__init__.py", "from koloss.actions import Actions\n", against_the_order),
+    "bandit upon insured": ("learners/bandit/points.py", "def f():\n    from koloss.learners.insured import g\n", against_the_order_of_learners),
+    "full upon bandit": ("learners/full/learner.py", "from koloss.learners.bandit import g\n", against_the_order_of_learners),
+    "base upon full": ("learners/base.py", "from koloss.learners.full import g\n", against_the_order_of_learners),
+    "bandit upon all learners": ("learners/bandit/points.py", "from koloss.learners import Learner\n", against_the_order_of_learners),
+    "packages in a circle": ("actions/box.py", "def f():\n    from koloss.kernels import Kernel\n", cycles_of_packages),
     "modules in a circle": ("actions/base.py", "from koloss.actions import Actions\n", cycles_of_modules),
 }  # fmt: skip
 

@@ -41,11 +41,6 @@ def test_extreme_balls():
     assert kl.Ball(1000, 1e6).volume() == math.inf
 
 
-def test_equal_values():
-    assert kl.Ball(2) == kl.Ball(2, 1.0) != kl.Ball(2, 2.0)
-    assert kl.Box([0, 1], [1, 2]) == kl.Box(np.array([0.0, 1.0]), (1, 2))
-
-
 def test_box_from_arrays_of_other_libraries_and_from_bounds(xp):
     box = kl.Box(xp.asarray([0.0, 1.0]), xp.asarray([2.0, 3.0]))
     assert box == kl.Box([0, 1], [2, 3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_cells_are_bounded_from_below(d, lower):
     assert 0.9 * exact <= least <= exact
 
 
-TOO_FINE = [
+NETS = [
     (kl.Ball(2), 1e-4),
     (kl.Ball(3), 2e-3),
     (kl.Ball(6), 0.05),
@@ -88,14 +89,26 @@ TOO_FINE = [
     (kl.PositiveBall(12, 4.0, 0.01), 0.4),
     (kl.Box([0] * 6, [1] * 6), 0.03),
 ]
+FINE = {"spacing": 0.01, "max_bytes": 2**28}
+TABLES = [  # features times points
+    lambda: kl.exact_features(kl.Quadratic(), kl.Ball(3), **FINE),
+    lambda: kl.pivoted_cholesky(kl.Gaussian(1.0), kl.Ball(3), rank=400, **FINE),
+    lambda: kl.kernel_pca(kl.Gaussian(1.0), kl.Ball(3), rank=400, **FINE),
+    lambda: kl.mercer_features(kl.Gaussian(1.0), kl.Ball(3), rank=400, **FINE),
+    lambda: kl.BanditExpWeights(kl.Ball(3), kl.Gaussian(1.0), horizon=100, spacing=0.003),
+]
+TOO_FINE = [
+    *((partial(actions.net, spacing), "of .* gives a net of") for actions, spacing in NETS),
+    *((make, "must need at most .* larger `max_bytes`") for make in TABLES),
+]
 
 
-@pytest.mark.parametrize("actions, spacing", TOO_FINE, ids=str)
-def test_nets_are_refused_before_they_are_laid(actions, spacing):
+@pytest.mark.parametrize("make, message", TOO_FINE)
+def test_what_is_too_fine_is_refused_before_the_net_is_laid(make, message):
     tracemalloc.start()
     try:
-        with pytest.raises(NetTooLarge, match=r"`spacing` of .* gives a net of"):
-            actions.net(spacing)
+        with pytest.raises(NetTooLarge, match=f"`spacing` {message}"):
+            make()
         assert tracemalloc.get_traced_memory()[1] < 20e6
     finally:
         tracemalloc.stop()
@@ -112,43 +125,6 @@ def test_a_larger_limit_is_taken():
     with pytest.raises(NetTooLarge):
         kl.Ball(4).net(0.25, max_bytes=len(fine) * 8)
     assert len(kl.Ball(4).net(0.25, max_bytes=10**9)) == len(fine)
-
-
-# Features times points.
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda **more: kl.exact_features(kl.Quadratic(), kl.Ball(3), spacing=0.01, **more),
-        lambda **more: kl.pivoted_cholesky(
-            kl.Gaussian(1.0), kl.Ball(3), rank=400, spacing=0.01, **more
-        ),
-        lambda **more: kl.kernel_pca(kl.Gaussian(1.0), kl.Ball(3), rank=400, spacing=0.01, **more),
-        lambda **more: kl.mercer_features(
-            kl.Gaussian(1.0), kl.Ball(3), rank=400, spacing=0.01, **more
-        ),
-    ],
-    ids=["exact", "cholesky", "pca", "mercer"],
-)
-def test_tables_of_features_are_refused_before_the_net_is_laid(make):
-    tracemalloc.start()
-    try:
-        with pytest.raises(NetTooLarge, match=r"`spacing` must need at most .* larger `max_bytes`"):
-            make(max_bytes=2**28)
-        assert tracemalloc.get_traced_memory()[1] < 20e6
-    finally:
-        tracemalloc.stop()
-
-
-def test_learners_refuse_them_too():
-    tracemalloc.start()
-    try:
-        with pytest.raises(NetTooLarge, match="`spacing` must need at most"):
-            kl.BanditExpWeights(kl.Ball(3), kl.Gaussian(1.0), horizon=100, spacing=0.003)
-        assert tracemalloc.get_traced_memory()[1] < 20e6
-    finally:
-        tracemalloc.stop()
 
 
 def test_a_rank_above_the_points_is_no_matter_of_memory():

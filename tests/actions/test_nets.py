@@ -65,7 +65,7 @@ def check(actions, spacing, rng):
         (5, [0.8, 1.0, 1.7]),
     ],
 )
-@pytest.mark.parametrize("radius", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("radius", [0.1, 30.0])
 def test_ball(d, spacings, radius, rng):
     for spacing in spacings:
         check(kl.Ball(d, radius), spacing * radius, rng)
@@ -86,7 +86,7 @@ def test_ball(d, spacings, radius, rng):
         ([1e6, 0], [1e6 + 1, 1]),
     ],
 )
-@pytest.mark.parametrize("spacing", [0.25, 0.37, 1.0, 4.0])
+@pytest.mark.parametrize("spacing", [0.25, 0.37, 4.0])
 def test_box(lower, upper, spacing, rng):
     box = kl.Box(lower, upper)
     net, _ = check(box, spacing, rng)
@@ -113,10 +113,9 @@ def test_box(lower, upper, spacing, rng):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("radius", [1.0, 30.0])
-def test_positive_ball(d, lower, spacings, radius, rng):
+def test_positive_ball(d, lower, spacings, rng):
     for spacing in spacings:
-        check(kl.PositiveBall(d, radius, radius * np.asarray(lower)), spacing * radius, rng)
+        check(kl.PositiveBall(d, 30.0, 30.0 * np.asarray(lower)), 30.0 * spacing, rng)
 
 
 def test_covering_radius_of_a_box_is_exact():

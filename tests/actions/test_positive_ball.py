@@ -74,15 +74,6 @@ def test_diameter_is_attained_and_never_exceeded(actions, rng):
     assert_allclose(np.linalg.norm(ends, axis=1), actions.radius, rtol=1e-12)
 
 
-@pytest.mark.parametrize("lower", [[0.0, 0.0], [0.25, 0.25], [0.1, 0.8], [0.0, 0.99]])
-def test_diameter_by_brute_force(lower):
-    actions = kl.PositiveBall(2, 1.0, lower)
-    net = actions.net(0.02)
-    apart = cdist(net.X, net.X).max()
-    assert apart <= actions.diameter() * (1 + 1e-12)
-    assert actions.diameter() <= apart + 2 * net.covering_radius
-
-
 @pytest.mark.parametrize("lower", [(0.0, 0.9), (0.1, 0.7), (0.25, 0.25), (0.6, 0.799)])
 def test_area_by_quadrature(lower):
     actions = kl.PositiveBall(2, 1.0, lower)
@@ -124,7 +115,7 @@ def uniform(sample, cdf):
 
 def tail(actions, i):
     """Distribution function of coordinate i, by volumes: what lies above t is a positive ball again."""
-    t = np.linspace(actions.lower[i], actions.upper[i], 200)[:-1]
+    t = np.linspace(actions.lower[i], actions.upper[i], 60)[:-1]
     lower = np.tile(actions.lower, (len(t), 1))
     lower[:, i] = t
     above = [kl.PositiveBall(actions.dimension, actions.radius, low).volume() for low in lower]
@@ -141,7 +132,7 @@ def test_every_coordinate_is_drawn_by_its_volume(actions, rng):
 @every
 def test_norms_are_drawn_by_their_volume(actions, rng):
     norms = np.linalg.norm(actions.sample(SIZE, rng), axis=1)
-    radii = np.linspace(np.linalg.norm(actions.lower), actions.radius, 200)[1:]
+    radii = np.linspace(np.linalg.norm(actions.lower), actions.radius, 60)[1:]
     inside = [kl.PositiveBall(actions.dimension, r, actions.lower).volume() for r in radii]
     share = np.array([0, *inside]) / inside[-1]
     assert uniform(norms, lambda r: np.interp(r, [np.linalg.norm(actions.lower), *radii], share))
@@ -176,13 +167,13 @@ def test_draws_from_a_sliver_and_in_high_dimension(rng):
 # Kernels on it: that their bounds are never exceeded is in the contract of kernels.
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("powers", [(1, 2), (3, 0), (-1, 2), (-1, -0.5), (0.5, 1.5), (0, 0)])
 @pytest.mark.parametrize("lower", [[0.1, 0.1], [0.7, 0.2], [0.05, 0.9]], ids=str)
 def test_bound_of_one_monomial_is_exact(powers, lower):
     actions = kl.PositiveBall(2, 1.1, lower)
-    edge = [(x, math.sqrt(1.21 - x * x)) for x in np.linspace(lower[0], actions.upper[0], 100_001)]
-    best = max(x ** (2 * powers[0]) * y ** (2 * powers[1]) for x, y in [*edge, lower])
+    x = np.append(np.linspace(lower[0], actions.upper[0], 100_001), lower[0])
+    y = np.append(np.sqrt(1.21 - x[:-1] ** 2), lower[1])
+    best = np.max(x ** (2 * powers[0]) * y ** (2 * powers[1]))
     assert_allclose(kl.Posynomial([powers]).bound(actions), best, rtol=1e-8)
 
 
@@ -192,14 +183,6 @@ def test_bound_takes_the_box_where_that_is_smaller():
     assert_allclose(kl.Posynomial([[1], [-1]]).bound(actions), 16 + 1 / 16)
     many = kl.Posynomial(np.concatenate([np.eye(12), -np.eye(12)]))
     assert many.bound(kl.PositiveBall(12, 1.0, 0.1)) <= 12 * (1 - 0.11 + 100) + 1e-9
-
-
-def test_proxies_take_it():
-    kernel, actions = kl.Gaussian(0.8), kl.PositiveBall(2, 1.0, 0.1)
-    proxy = kl.pivoted_cholesky(kernel, actions, tolerance=1e-2)
-    X = actions.sample(2000, 0)
-    residual = kernel.diag(X) - np.sum(proxy(X) ** 2, axis=1)
-    assert residual.max() <= proxy.epsilon <= 1e-2
 
 
 # Values and arguments.

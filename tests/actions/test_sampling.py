@@ -12,7 +12,7 @@ from scipy import stats
 import koloss as kl
 from tests.support.statistics import agrees, by_law
 
-SIZE = 40_000
+SIZE = 20_000
 
 
 def uniform(sample, cdf="uniform"):

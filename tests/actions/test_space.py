@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
+from tests.support.statistics import agrees, by_counts, by_share, differs
 
 CACHE = kl.Space(
     depth=kl.Int(1, 3, when={"method": "lru"}),
@@ -174,28 +175,6 @@ def test_ends_and_neighbours_at_the_limits():
 # Spaces.
 
 
-def test_all_combinations_are_those_written_out():
-    grid = {"depth": [1, 2, 3], "method": ["lru", "lfu", "none"], "share": [0.1, 0.2, 0.3], "on": [True, 1, None, "1"]}  # fmt: skip
-    expected = []
-    for size in range(5):
-        for names in itertools.combinations(grid, size):
-            for values in itertools.product(*(grid[name] for name in names)):
-                params = dict(zip(names, values, strict=True))
-                if by_hand(params):
-                    expected.append(params)
-    params = CACHE.points().params
-    assert len(params) == len(expected) == 4 * (1 + 2 * 3 + 2)
-
-    def text(p):  # True and 1 are different in text
-        return repr(sorted(p.items()))
-
-    assert sorted(map(text, params)) == sorted(map(text, expected))
-    for p in expected:
-        (again,) = CACHE.decode(CACHE.encode(p))
-        assert text(again) == text(p)
-    assert_array_equal(CACHE.encode(params), CACHE.points().X)
-
-
 def test_params_are_refused_exactly_where_they_are_not_written_out():
     grid = {"depth": [1, 3, None], "method": ["lru", "none"], "share": [0.2, None], "on": [1]}
     accepted = 0
@@ -234,33 +213,24 @@ def test_conditions_and_constraints_meet_in_contains():
 
 
 def test_draws_are_even_along_each_scale():
-    # Counts of 20,000 draws in cells of equal probability; a false alarm in 10⁹ at six standard deviations.
-    space = kl.Space(
-        a=kl.Int(1, 5), b=kl.Choice("xyz"[i] for i in range(3)), c=kl.Float(1, 100, log=True)
-    )
-    params = space.decode(space.sample(20_000, 5))
-    cells = [
-        ([p["a"] for p in params], [1, 2, 3, 4, 5]),
-        ([p["b"] for p in params], ["x", "y", "z"]),
-        ([p["c"] > 10 for p in params], [False, True]),
-    ]
+    space = kl.Space(a=kl.Int(1, 5), b=kl.Choice(list("xyz")), c=kl.Float(1, 100, log=True))
+    drawn = space.decode(space.sample(20_000, 5))
 
-    def alarm(drawn, values):
-        share = 1 / len(values)
-        deviation = math.sqrt(20_000 * share * (1 - share))
-        return any(abs(drawn.count(v) - 20_000 * share) > 6 * deviation for v in values)
+    def counts(name, values):
+        return [sum(p[name] == v for p in drawn) for v in values]
 
-    assert not any(alarm(*cell) for cell in cells)
-    assert alarm([p["c"] > 50.5 for p in params], [False, True])  # as if the scale were linear
+    assert agrees(by_counts(counts("a", range(1, 6))))
+    assert agrees(by_counts(counts("b", "xyz")))
+    assert agrees(by_share(sum(p["c"] > 10 for p in drawn), 20_000, 0.5))
+    assert differs(by_share(sum(p["c"] > 50.5 for p in drawn), 20_000, 0.5))  # were it linear
 
 
 def test_log_draws_of_whole_numbers_follow_the_logarithm():
     drawn = kl.Space(n=kl.Int(1, 100, log=True)).sample(20_000, 3)[:, 0]
     values = np.array(kl.Int(1, 100, log=True).decode(drawn))
-    for k in (1, 2, 10, 100):
-        p = math.log((k + 0.5) / (k - 0.5)) / math.log(100.5 / 0.5)
-        deviation = math.sqrt(20_000 * p * (1 - p))
-        assert abs(np.sum(values == k) - 20_000 * p) < 6 * deviation
+    k = np.array([1, 2, 10, 100])
+    shares = np.log((k + 0.5) / (k - 0.5)) / math.log(100.5 / 0.5)
+    assert agrees(by_share(np.sum(values[:, None] == k, axis=0), 20_000, shares))
 
 
 def test_equality_hash_text_and_copies():
@@ -303,13 +273,10 @@ BAD = [
     (lambda: kl.Float(0, math.inf), ValueError, "`high` must be finite, got inf"),
     (lambda: kl.Float(0, 1e200), ValueError, "`high` must be at most 1e+152 in size, got 1e+200"),
     (lambda: kl.Float(0, True), TypeError, "`high` must be a number, got True"),
-    (lambda: kl.Float("0", 1), TypeError, "`low` must be a number, got '0'"),
     (lambda: kl.Float(0, 1, log=True), ValueError, "`low` must be positive on a log scale, got 0"),
-    (lambda: kl.Float(-1, 1, log=True), ValueError, "`low` must be positive on a log scale, got -1"),
     (lambda: kl.Float(1e-200, 1, log=True), ValueError, "`low` must be at least 1e-152 on a log scale, got 1e-200"),
     (lambda: kl.Float(0, 1, log=1), TypeError, "`log` must be True or False, got 1"),
     (lambda: kl.Float(0, 1, step=0), ValueError, "`step` must be positive, got 0"),
-    (lambda: kl.Float(0, 1, step=-1), ValueError, "`step` must be positive, got -1"),
     (lambda: kl.Float(1, 2, step=0.1, log=True), ValueError, "`step` must be None on a log scale, got 0.1"),
     (lambda: kl.Float(1e9, 1e9 + 1, step=1e-7), ValueError, "`step` must leave values apart, got 1e-07"),
     (lambda: kl.Float(0, 1, step=1e-16), ValueError, "`step` must leave values apart"),
@@ -322,7 +289,6 @@ BAD = [
     (lambda: kl.Choice([]), ValueError, "`values` must not be empty"),
     (lambda: kl.Choice("abc"), TypeError, "`values` must be a list of values, got 'abc'"),
     (lambda: kl.Choice({"a", "b"}), TypeError, "`values` must be a list of values"),
-    (lambda: kl.Choice(3), TypeError, "`values` must be a list of values, got 3"),
     (lambda: kl.Choice(["a", "b", "a"]), ValueError, "`values` must be different, got 'a' twice"),
     (lambda: kl.Choice([1, 1.0]), ValueError, "`values` must be different, got 1"),
     (lambda: kl.Choice([math.nan]), ValueError, "`values` must be finite, got nan"),
@@ -364,7 +330,6 @@ GOOD = {"method": "lru", "depth": 2, "share": 0.1, "on": 1}
     "params, error, message",
     [
         (3, TypeError, "`params` must be a dict or a list of dicts, got 3"),
-        ("lru", TypeError, "`params` must be a dict or a list of dicts, got 'lru'"),
         ([], ValueError, "`params` must not be empty"),
         ([GOOD, 3], TypeError, "`params` must be a dict or a list of dicts, got 3"),
         ({"method": "none"}, ValueError, "`params` must have 'on', got {'method': 'none'}"),

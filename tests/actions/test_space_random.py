@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -92,15 +91,6 @@ def test_what_is_drawn_comes_back_and_has_what_matters(space):
         assert all(x == -1 for name, x in zip(space.names, row, strict=True) if name not in p)
 
 
-@settings(max_examples=25)
-@given(spaces())
-def test_all_forms_lead_back(space):
-    assert kl.ActionSet.from_dict(json.loads(json.dumps(space.to_dict()))) == space
-    points = space.points(30)
-    data = json.loads(json.dumps(points.to_dict(), sort_keys=True))
-    assert kl.ActionSet.from_dict(data) == points
-
-
 @given(spaces(), st.integers(0, 3))
 def test_all_combinations(space, residue):
     finite = all(p.count is not None for p in space.parameters.values())
@@ -125,14 +115,3 @@ def test_all_combinations(space, residue):
     found = constrained.points().params
     assert {told_apart(tuple(itertools.chain(*p.items()))) for p in found} == set(expected)
     assert len(found) == len(expected)
-
-
-@settings(max_examples=25)
-@given(spaces(), st.floats(0.3, 2.0))
-def test_nets_cover_and_belong(space, spacing):
-    net = space.net(spacing)
-    X = space.sample(200, 2)
-    distance = np.linalg.norm(X[:, None] - net.X[None], axis=2).min(axis=1).max()
-    assert distance <= net.covering_radius * (1 + 1e-12) + 1e-15
-    assert net.covering_radius <= spacing
-    assert np.all(space.contains(net.X))

@@ -32,8 +32,7 @@ def test_code_that_fails_is_told_before_anything_is_played(write, refused, tmp_p
 # Files outside the folder of the spec.
 
 
-@pytest.mark.parametrize("name", ["../out.py", "FOLDER/out.py", "link.py", "inside/../../out.py"])
-@pytest.mark.parametrize("verb", ["run", "bound"])
+@pytest.mark.parametrize("verb, name", [("run", "FOLDER/out.py"), ("bound", "link.py")])
 def test_a_file_outside_the_folder_must_be_trusted(write, refused, tmp_path, verb, name):
     (tmp_path / "out.py").write_text("raise ValueError('it was run')", encoding="utf-8")
     (tmp_path / "specs" / "link.py").symlink_to(tmp_path / "out.py")

@@ -61,9 +61,7 @@ def test_every_kernel_on_every_set(good, kernel, actions):
     [
         ("gaussian:bandwidth=0.5", kl.Gaussian(0.5)),
         ("gaussian:bandwidth=[0.5, 2]", kl.Gaussian([0.5, 2.0])),
-        ("Matern:smoothness=1.5", kl.Matern(1.5, 0.3)),
         ("polynomial: degree=2, offset=0", kl.Polynomial(2, 0.0)),
-        ("periodic:period=2", kl.Periodic(0.5, 2.0)),
     ],
 )
 def test_parameters_behind_the_name(good, text, kernel):
@@ -89,14 +87,10 @@ def test_every_method(good, options):
     [
         (["--kernel", "laplace"], "Gaussian, Linear, Matern, "),
         (["--kernel", "gaussian:bandwidth=-1"], "error: --kernel gaussian: bandwidth must be positive, got -1\n"),
-        (["--kernel", "gaussian:bandwidth=wide"], "--kernel gaussian: bandwidth must be a number, got"),
         (["--kernel", "gaussian:width=1"], "--kernel gaussian: width is not a parameter of Gaussian, which takes bandwidth"),
         (["--kernel", "gaussian:0.3"], "--kernel must be like gaussian:bandwidth=0.3, got '0.3' in it"),
         (["--kernel", "posynomial"], "--kernel posynomial: exponents is missing"),
-        (["--kernel", "gaussian:bandwidth=NaN"], "--kernel gaussian: bandwidth must be finite"),
-        (["--kernel", "gaussian:degree=2"], "degree is not a parameter of Gaussian, which takes bandwidth"),
         (["--kernel", "linear:offset=1"], "which takes none"),
-        (["--kernel", "matern:smoothness=1000"], "smoothness must be at most 100"),
         (["--actions", "cube"], "--actions must be among grid, ball; got 'cube'"),
         (["--dimension", "0"], "--dimension must be at least 1, got 0"),
         (["--spacing", "-1"], "--spacing must be positive, got -1"),
@@ -133,7 +127,6 @@ def test_out_that_is_a_file(refused, tmp_path):
         (["--horizon", "0"], "--horizon must be at least 1, got 0"),
         (["--horizon", str(10**400)], "--horizon must be at most 9007199254740992, got 2**1328"),
         (["posynomial", "--horizon", str(10**400)], "--horizon must be at most 9007199254740992, got"),
-        (["--dimension", str(10**400)], "--dimension must be at most 1000000, got 2**1328"),
         (["--loss-norm", "-1"], "--loss-norm must be positive, got -1"),
         (["--loss-range", "1", "0"], "--loss-range must be (low, high)"),
         (["--learner", "leader", "--loss-range", "0", "1"], "--loss-range does not fit"),

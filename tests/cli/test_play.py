@@ -23,9 +23,9 @@ REPLAY = SPEC.replace('"Ball", dimension = 2', '"Points", X = [[0.0], [1.0]]').r
 
 
 @pytest.mark.slow
-def test_run_of_a_spec(spec, cli, shell):
-    """A report, figures and numbers beside the spec; plain text in the pipe; nothing computed twice."""
-    first = shell("run", "own.toml", "--jobs", "1")
+def test_run_of_a_spec(spec, cli, monkeypatch):
+    """A report, figures and numbers beside the spec; nothing computed twice, nothing replaced without a word."""
+    first = cli("run", "own.toml", "--jobs", "1")
     assert first.code == 0, first.err
     assert "\x1b" not in first.out + first.err
     assert "wrote own-results/report.html" in first.out
@@ -37,30 +37,28 @@ def test_run_of_a_spec(spec, cli, shell):
     again = cli("run", "own.toml", "--jobs", "1", "--json")
     assert (again.code, again.err) == (0, "")
     assert "runs" in json.loads(again.out)["experiments"][0]
-    assert "2 of 2 runs are there already" in cli("run", "own.toml", "--jobs", "1").err
+    more = cli("run", "own.toml", "--jobs", "1", "--runs", "3")
+    assert "2 of 3 runs are there already" in more.err
+    other = cli("run", "own.toml", "--jobs", "1", "--rounds", "10")
+    said = "runs in own-results of another size, seed or version will be played again and replaced"
+    assert f"2 {said}" in " ".join(other.err.split())
+    assert said not in " ".join((first.err + more.err).split())
+    before = (out / "report.html").read_bytes()
+    with monkeypatch.context() as patch:  # the page fails, and leaves the former one
+        patch.setattr("os.replace", lambda *paths: os.kill(os.getpid(), signal.SIGTERM))
+        assert cli("run", "own.toml", "--jobs", "1", "--rounds", "10").code == 143
+    assert (out / "report.html").read_bytes() == before
+    assert not list(spec.parent.rglob("*.part"))
 
 
 @pytest.mark.slow
 def test_sizes_reach_the_games(spec, good):
     options = ["--rounds", "7", "--runs", "1", "--seed", "3", "--out", "here", "--json"]
-    text = good("reproduce", "--only", "posynomial", "quadratic-bandit", "--jobs", "1", *options)
-    results = json.loads(text)
+    results = json.loads(good("reproduce", "--only", "posynomial", "--jobs", "1", *options))
     assert results["seed"] == 3
-    sizes = [("posynomial", 7, 1), ("quadratic-bandit", 7, 1)]
-    assert [(e["name"], e["rounds"], e["runs"]) for e in results["experiments"]] == sizes
+    (entry,) = results["experiments"]
+    assert (entry["name"], entry["rounds"], entry["runs"]) == ("posynomial", 7, 1)
     assert results == json.loads((spec.parent / "here" / "results.json").read_text("utf-8"))
-
-
-@pytest.mark.slow
-def test_a_failed_run_gives_exit_code_1(spec, cli):
-    own_adversary(spec, "    return kl.LinearLoss([9.0, 0.0])\n")
-    answer = cli("run", "own.toml", "--jobs", "1")
-    assert answer.code == 1
-    assert "own, run 0 failed: " in answer.err
-    assert "LossOutOfBounds: the loss of round 0 must have norm at most 1" in answer.err
-    assert answer.err.splitlines()[-1] == "error: 2 runs failed; the report says why"
-    page = (spec.parent / "own-results" / "report.html").read_text(encoding="utf-8")
-    assert "must have norm at most 1, got 9" in page
 
 
 @pytest.mark.parametrize(
@@ -103,11 +101,7 @@ def test_mistakes_in_a_spec_point_at_the_line_and_leave_nothing(spec, refused, o
 def test_bad_options(spec, refused, options, message):
     (latin := spec.parent / "latin.toml").write_bytes(b'title = "Mat\xe9rn"')
     (folder := spec.parent / "folder.toml").mkdir()
-    error = refused(*options)
-    assert message in error
-    if "must be among" in message:
-        assert options[-1] in error
-        assert error.count(", ") > 15  # all that are allowed
+    assert message in refused(*options)
     assert {*spec.parent.iterdir()} == {spec, latin, folder}
 
 
@@ -132,19 +126,6 @@ def test_a_bad_line_of_recorded_losses_is_named(spec, refused, table, message):
     (spec.parent / "losses.csv").write_text(table, encoding="utf-8")
     spec.write_text(REPLAY, encoding="utf-8")
     assert f"own.toml, line 9: adversary.table: {message}" in refused("run", "own.toml")
-
-
-@pytest.mark.slow
-def test_runs_of_another_size_are_not_replaced_without_a_word(spec, cli):
-    said = "runs in own-results of another size, seed or version will be played again and replaced"
-    first = cli("run", "own.toml", "--jobs", "1", "--rounds", "10")
-    again = cli(
-        "run", "own.toml", "--jobs", "1", "--rounds", "10", "--runs", "3"
-    )  # more of the same
-    other = cli("run", "own.toml", "--jobs", "1", "--rounds", "12")
-    assert [answer.code for answer in (first, again, other)] == [0, 0, 0]
-    assert said not in " ".join((first.err + again.err).split())
-    assert f"2 {said}" in " ".join(other.err.split())
 
 
 # No place to write.
@@ -175,12 +156,16 @@ def test_a_name_that_is_too_long(spec, refused):
 
 
 @pytest.mark.process
-def test_a_run_that_failed_is_tried_again(spec, cli):
+def test_a_run_that_failed_gives_exit_code_1_and_is_tried_again(spec, cli):
     """What made it fail is not always in its key."""
     own_adversary(spec, '    open("numbers.txt").close()\n    return kl.LinearLoss([0.5, 0.0])\n')
     first = cli("run", "own.toml", "--jobs", "1")
     assert first.code == 1
+    assert "own, run 0 failed: " in first.err
     assert "FileNotFoundError" in first.err
+    assert first.err.splitlines()[-1] == "error: 2 runs failed; the report says why"
+    page = (spec.parent / "own-results" / "report.html").read_text(encoding="utf-8")
+    assert "FileNotFoundError" in page
     (spec.parent / "numbers.txt").touch()
     again = cli("run", "own.toml", "--jobs", "1")
     assert again.code == 0, again.err
@@ -200,16 +185,3 @@ def test_what_nobody_foresaw_is_shown_in_full(spec, cli, monkeypatch):
         assert "Traceback (most recent call last):" in lines
         assert lines[-1] == f"{type(error).__name__}: {error}"
         assert last == "error: this is a fault of koloss; please report it with the lines above"
-
-
-@pytest.mark.process
-def test_a_page_that_fails_leaves_the_former_one(spec, cli, monkeypatch):
-    assert cli("run", "own.toml", "--jobs", "1").code == 0
-    page = spec.parent / "own-results" / "report.html"
-    before = page.read_bytes()
-    with monkeypatch.context() as patch:
-        patch.setattr("os.replace", lambda *paths: os.kill(os.getpid(), signal.SIGTERM))
-        answer = cli("run", "own.toml", "--jobs", "1")
-    assert answer.code == 143
-    assert page.read_bytes() == before
-    assert not list(spec.parent.rglob("*.part"))

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import sqlite3
-import sys
 
 import pytest
 import typer
@@ -17,24 +16,10 @@ from koloss.cli import study_text
 from koloss.cli.app import application
 from koloss.studies import export, open_store
 from koloss.studies.spec import EXAMPLE
+from tests.support.studies import ARMS
 
-SPEC = """name = "arms"
-kernel = {kind = "Gaussian", bandwidth = 0.5}
-
-[study]
-unit = "EUR"
-labels = {team = "shop"}
-
-[actions]
-kind = "Points"
-X = [[0.0], [0.5], [1.0]]
-
-[learner]
-kind = "BanditExpWeights"
-horizon = 100
-loss_range = [-1, 1]
-seed = 3
-"""
+STUDY = 'unit = "EUR"\nlabels = {team = "shop"}'
+SPEC = ARMS.replace("lease = 60\ndefault = 1", STUDY).replace("[0, 1]", "[-1, 1]")
 EVENTS = 6
 """In the log of `arms`."""
 
@@ -101,14 +86,6 @@ def test_a_life_as_json(good, spec, url, tmp_path):
             *["asked"] * 4,
             *["told"] * 2,
         ]
-
-
-def test_the_learner_is_that_of_the_spec(good, spec):
-    X, kernel = kl.Points([[0.0], [0.5], [1.0]]), kl.Gaussian(0.5)
-    same = kl.BanditExpWeights(X, kernel, horizon=100, loss_range=(-1, 1), rng=3)
-    good("study", "create", spec())
-    asked = json.loads(good("study", "ask", "arms", "--count", "20", "--json"))
-    assert [decision["index"] for decision in asked] == same.ask(20).index.tolist()
 
 
 def test_the_example_is_printed(good, monkeypatch):
@@ -315,22 +292,17 @@ def test_what_is_not_there(cli, line, problem):
         ("create", "SPEC must be given, or --example"),
         ("create nothing.toml", "there is no file nothing.toml"),
         ("create SPEC", "there is a study 'arms'"),
-        ("create SPEC --name a/b", "NAME must have 1 to 100 characters"),
         ("tell arms 1", "ID VALUE must be pairs, got 1 words: 1"),
         ("tell arms one 0.5", "ID must be a whole number, got 'one'"),
         ("tell arms 1 much", "VALUE must be a number, got 'much'"),
-        ("tell arms 1 nan", "VALUE must be"),
         ("tell arms 1 7", "VALUE must be in [-1, 1], got 7"),
-        ("tell arms 99 0.5", "ID must be outstanding, got 99"),
         ("tell arms -1 0.5", "ID must be outstanding, got -1, which was never made"),
         (f"tell arms {10**30} 0.5", "which was never made"),
         ("ask arms --context NaN", "--context must be finite, got nan"),
         (f"ask arms --context {'[' * 2000}", "--context must be left out"),
-        ("ask arms --request=", "--request must have 1 to 200 characters, got 0"),
         ("tell arms 1 0.5 --requst a", "ID must be a whole number, got '--requst'"),
         ("ask arms --count 0", "--count must be at least 1, got 0"),
         ("ask arms --count 2 --subject bob", "--count must be left out beside a --subject"),
-        ("ask arms --context red", "--context must be left out"),
         ("ask arms --allowed [9]", "--allowed must have rows from 0 to 2, got 9"),
         ("export arms table.xlsx", "PATH must end in .csv or .parquet, got 'table.xlsx'"),
         ("list --store mysql://me:hush@host/prices", "--store must begin with sqlite:///"),
@@ -357,13 +329,6 @@ def test_a_mistake_in_a_spec_is_said_with_its_line(refused, good, spec):
     assert refused("study", "create", path).startswith(f"error: {path}, line 5: study.default: ")
     assert "name: is missing" in refused("study", "create", spec(SPEC.replace('name = "arms"', "")))
     assert json.loads(good("study", "list", "--json")) == []
-
-
-def test_without_pyarrow(refused, good, spec, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    good("study", "create", spec())
-    path = tmp_path / "table.parquet"
-    assert "pip install 'koloss[parquet]'" in refused("study", "export", "arms", str(path))
 
 
 def test_every_verb_is_in_the_help_and_has_a_store_and_json(good):

@@ -96,6 +96,15 @@ MISTAKES = [
     ("{delay = 2}", '{batch = "all"}', 23, "learner[2].play.batch", "positive whole number"),
     ("{delay = 2}", '{batch = "rank"}', 23, "learner[2].play.batch", "must be a number for Cond"),
     ("{delay = 2}", "{speed = 2}", 23, "learner[2].play.speed", "is not a key"),
+    ("rounds = 40", "rounds = 10_000_000_000", 9, "game.rounds", "must be at most 1,000,000,000, got"),
+    ("runs = 3", "runs = 10_000_000", 10, "game.runs", "must be at most 1,000,000, got"),
+    ("noise = 2.0", "noise = nan", 14, "adversary.noise", "must be finite, got nan"),
+    ('"Quadratic"', '"Gaussian", bandwidth = 2024-02-29T10:00:00Z', 7, "game.kernel.bandwidth", "must be"),
+    ("rounds = 40", f"rounds = '{'x' * 10**6}'", 9, "game.rounds", "must be a whole number, got 'xxx"),
+    ('"second"', f"'{'x' * 10**4}'", 21, "learner[2].name", "must have 1 to 200 characters, got 10,000"),
+    ("A game", "x" * 10**4, 1, "title", "must have 1 to 300 characters, got 10,000"),
+    ('"second"', '"  "', 21, "learner[2].name", "must have 1 to 200 characters, got 0"),
+    ('kind = "ExpWeights"', "", 16, "learner[1]", "`kind` is missing"),
 ]  # fmt: skip
 
 
@@ -107,6 +116,18 @@ def test_errors_point_at_the_line_and_the_key(old, new, line, key, message):
     assert (error.path, error.line, error.key) == ("game.toml", line, key)
     assert message in str(error)
     assert str(error).startswith(f"game.toml, line {line}: ")
+    assert len(str(error)) < 1000
+
+
+@pytest.mark.parametrize("text", ["", "\n", "\ufeff", "#"])
+def test_hardly_any_text(text):
+    with pytest.raises(SpecError, match=r"^spec, line \d: "):
+        parse(text, name="game")
+
+
+def test_files_inside_the_folder_need_no_trust(tmp_path):
+    text = GOOD.replace('"biased"\nnoise = 2.0', '"replay"\ntable = "a/../b/losses.csv"')
+    assert parse(text, name="game", path=str(tmp_path / "game.toml")).adversary["kind"] == "replay"
 
 
 def test_batches_need_an_oblivious_adversary():

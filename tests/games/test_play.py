@@ -71,7 +71,7 @@ def test_every_learner_on_the_ball(kind):
     losses = [again(t) for t in range(80)]
     paid = [float(w(a[None])[0]) for w, a in zip(losses, trace.actions, strict=True)]
     np.testing.assert_allclose(trace.losses, paid)
-    X = ball.net(0.02).X
+    X = ball.net(0.04).X
     net = sum(w(X) for w in losses)
     assert trace.certificate == "dual"
     assert np.sum(paid) - trace.regret[-1] <= net.min() + 1e-9  # a* is better than all of the net
@@ -92,7 +92,7 @@ def test_running_regret_without_a_certificate():
     make = functools.partial(kl.games.Biased, GAUSS, ball, rng=1)
     learner = kl.ExpWeights(ball, kernel=GAUSS, horizon=60, particles=32, rng=0)
     trace, again = kl.play(learner, make(), 60), make()
-    sums = np.cumsum([again(t)(ball.net(0.01).X) for t in range(60)], axis=0)
+    sums = np.cumsum([again(t)(ball.net(0.02).X) for t in range(60)], axis=0)
     t = trace.checkpoints
     lowest = np.cumsum(trace.losses)[t - 1] - trace.running
     assert trace.certificate == "local only"

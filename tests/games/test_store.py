@@ -7,12 +7,10 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import koloss as kl
 from koloss.games.store import (
     FolderInUse,
     load,
@@ -26,14 +24,6 @@ from koloss.games.store import (
 )
 from koloss.games.trace import Trace
 from tests.support.players import job
-
-HERE = str(Path(__file__).parents[2])
-
-
-@pytest.fixture(autouse=True)
-def found_by_other_processes(monkeypatch):
-    paths = [HERE, str(Path(kl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
 
 
 def same(one, two):
@@ -177,12 +167,6 @@ def test_failures_are_told_and_tried_again(tmp_path):
     why = "before the first round: RuntimeError: no luck"
     assert [p.error for p in seen] == ["", why, "", "", why]
     assert [p.done for p in seen] == [0, 1, 2, 1, 2]
-
-
-def test_an_executor_of_ones_own(tmp_path):
-    with ThreadPoolExecutor(2) as pool:
-        runs = play_jobs([job(k) for k in range(4)], tmp_path, processes=1, executor=pool)
-    assert all(same(run, perform(job(k))) for k, run in enumerate(runs))
 
 
 @pytest.mark.process

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import resource_tracker
-from pathlib import Path
 
 import pytest
 
@@ -20,14 +19,6 @@ from tests.support.players import abort, adversary, deadly, job, square, too_lar
 from tests.support.runs import HEARING, alive, in_group, wait_for
 
 pytestmark = pytest.mark.process
-
-HERE = str(Path(__file__).parents[2])
-
-
-@pytest.fixture(autouse=True)
-def found_by_other_processes(monkeypatch):
-    paths = [HERE, str(Path(kl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
 
 
 # Ends.
@@ -178,7 +169,7 @@ def test_a_process_that_is_killed_before_it_begins(monkeypatch):
     assert results == {0: 9, 1: 16}
     unlucky.extend([True] * 20)
     with pytest.raises(RuntimeError, match="end before they play"):
-        do_all(square, [3, 4], results.__setitem__, jobs=2)
+        do_all(square, [3, 4], results.__setitem__, jobs=1)
 
 
 def test_an_error_that_no_other_process_can_make_again():
@@ -197,7 +188,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_replicate_leaves_no_process(tmp_path, number):
     script = tmp_path / "script.py"
     script.write_text(HEARING + REPLICATE)

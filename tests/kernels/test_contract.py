@@ -148,18 +148,8 @@ CASES = [
     Case("square", kl.Polynomial(2, offset=0.0), lambda x, y: dot(x, y) ** 2, 6),
     Case("gaussian", kl.Gaussian(0.7), gaussian(0.7), None),
     Case("gaussian-each", kl.Gaussian([0.7, 2.0, 0.4]), each(gaussian(1.0), [0.7, 2.0, 0.4]), None),
-    Case(
-        "matern-each-7/2",
-        kl.Matern(3.5, [0.7, 2.0, 0.4]),
-        each(bessel(3.5, 1.0), [0.7, 2.0, 0.4]),
-        None,
-    ),
-    Case(
-        "matern-each-0.8",
-        kl.Matern(0.8, (0.7, 2.0, 0.4)),
-        each(bessel(0.8, 1.0), [0.7, 2.0, 0.4]),
-        None,
-    ),
+    Case("matern-each-7/2", kl.Matern(3.5, [0.7, 2.0, 0.4]), each(bessel(3.5, 1.0), [0.7, 2.0, 0.4]), None),
+    Case("matern-each-0.8", kl.Matern(0.8, (0.7, 2.0, 0.4)), each(bessel(0.8, 1.0), [0.7, 2.0, 0.4]), None),
     Case(
         "product-each",
         kl.Linear() * kl.Gaussian([0.7, 2.0, 0.4]),
@@ -190,12 +180,7 @@ CASES = [
     ),
     Case("exponential", kl.Matern(0.5, 0.8), matern(lambda z: math.exp(-z), 0.5, 0.8), None),
     Case("matern-3/2", kl.Matern(1.5, 0.8), three_halves, None),
-    Case(
-        "matern-5/2",
-        kl.Matern(2.5, 0.8),
-        five_halves,
-        None,
-    ),
+    Case("matern-5/2", kl.Matern(2.5, 0.8), five_halves, None),
     Case("matern-7/2", kl.Matern(3.5, 0.8), bessel(3.5, 0.8), None),
     Case("matern-0.8", kl.Matern(0.8, 0.6), bessel(0.8, 0.6), None),
     Case("matern-1", kl.Matern(1.0, 0.6), bessel(1.0, 0.6), None),
@@ -244,7 +229,7 @@ CASES = [
         lambda x, y: 0.5 * (dot(x, y) + 3 * gaussian(0.7)(x, y)) * (2 * dot(x, y) + 1),
         None,
     ),
-]
+]  # fmt: skip
 
 
 def over(keep):

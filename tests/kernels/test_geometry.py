@@ -11,13 +11,12 @@ import koloss as kl
 from koloss.kernels.geometry import feature_diameter, feature_radius
 
 EXACT = [
-    *(
-        (kl.Quadratic(), kl.Ball(d, r))
-        for d, r in [(2, 1.0), (2, 0.4), (2, 2.0), (1, 1.0), (1, 3.0)]
-    ),
+    *((kl.Quadratic(), kl.Ball(2, r)) for r in (1.0, 0.4, 2.0)),
+    *((kl.Quadratic(), kl.Ball(1, r)) for r in (1.0, 3.0)),
     (kl.Linear(), kl.Ball(2, 1.5)),
     (kl.Linear(), kl.Box([0.0, -1.0], [1.0, 1.0])),
     (kl.Gaussian(0.7), kl.Ball(2)),
+    (kl.Gaussian([0.7, 0.2]), kl.Box([0.0, 1.0], [1.0, 1.5])),
     (kl.Matern(1.5, 0.8), kl.Box([0.0, 0.0], [1.0, 0.5])),
 ]
 LOOSE = [

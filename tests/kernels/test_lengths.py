@@ -130,20 +130,6 @@ def test_another_dimension_is_refused_by_name(kernel, name):
         kl.BanditExpWeights(kl.Points(X), kernel, horizon=10)
 
 
-@every
-def test_modulus_lipschitz_and_diameter(family):
-    kernel, box = family([0.2, 2.0]), kl.Box([0, 10], [1, 30])
-    corner = kernel([[0.0, 10.0]], [[1.0, 30.0]])[0, 0]
-    assert kl.kernels.geometry.feature_diameter(kernel, box) == pytest.approx(
-        math.sqrt(2 - 2 * corner), rel=1e-9
-    )
-    assert kernel.lipschitz(box) == pytest.approx(family(0.2).lipschitz(box))
-    assert kernel.modulus(0.1, box) == pytest.approx(family(0.2).modulus(0.1, box))
-    # A cell that is long where the kernel is slow.
-    here, there = kernel([[0.5, 20.0]], [[0.51, 20.5]])[0, 0], kernel.cell_modulus([0.01, 0.5], box)
-    assert there == pytest.approx(math.sqrt(2 - 2 * here), rel=1e-7)
-
-
 def test_gaussian_mercer_expansion_of_each_coordinate():
     X = points(300, 2)
     kernel = kl.Gaussian([0.5, 4.0])
@@ -152,27 +138,3 @@ def test_gaussian_mercer_expansion_of_each_coordinate():
     same = kl.mercer_features(kl.Gaussian(0.5), kl.Points(X / [1.0, 8.0]), tolerance=1e-6)
     assert proxy.rank == same.rank
     assert_allclose(proxy.eigenvalues, same.eigenvalues, rtol=1e-9)
-
-
-def test_a_learner_plays_alike_in_any_units():
-    # Powers of two: the same decisions, bit for bit, and the same guarantee.
-    X = np.random.default_rng(3).random((60, 2))
-    units = np.array([2.0**12, 2.0**-7])
-
-    def game(points, kernel):
-        learner = kl.BanditExpWeights(
-            kl.Points(points), kernel, horizon=300, loss_range=(0, 1), rng=np.random.default_rng(5)
-        )
-        for _ in range(40):
-            decision = learner.ask()
-            learner.tell(decision, float(X[decision.index] @ [0.5, 0.5]))
-        return learner
-
-    plain = game(X, kl.Gaussian([0.4, 0.8]))
-    scaled = game(X * units, kl.Gaussian([0.4, 0.8] * units))
-    assert_array_equal(scaled.distribution, plain.distribution)
-    assert scaled.guarantee().total == plain.guarantee().total
-    text = repr(scaled)
-    assert "Gaussian(bandwidth=(1638.4, 0.00625))" in text
-    again = kl.BanditExpWeights.from_state(scaled.state())
-    assert [again.ask().index for _ in range(20)] == [scaled.ask().index for _ in range(20)]

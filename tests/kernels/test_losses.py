@@ -527,37 +527,25 @@ LOSSES = [
     kl.KernelLoss(GAUSSIAN, [[0.0, 0.0]], [1.0]),
 ]
 OPERATIONS = [operator.add, operator.sub, lambda a, b: a.inner(b)]
+DIMENSIONS, KERNELS = r"must have one dimension, got 1 and 2", "losses of two kernels do not mix: "
+PAIRS = [
+    *((a, b, TypeError, f"two families do not mix: {type(a).__name__} and {type(b).__name__}")
+      for a, b in itertools.permutations(LOSSES, 2)),
+    (kl.LinearLoss([1.0]), kl.LinearLoss([1.0, 2.0]), ValueError, DIMENSIONS),
+    (kl.QuadraticLoss(np.eye(1)), kl.QuadraticLoss(np.eye(2)), ValueError, DIMENSIONS),
+    (GAUSSIAN.embed([1.0]), GAUSSIAN.embed([1.0, 2.0]), ValueError, DIMENSIONS),
+    (GAUSSIAN.embed([1.0]), kl.Gaussian(2.0).embed([1.0]), ValueError,
+     f"{KERNELS}{GAUSSIAN!r} and {kl.Gaussian(2.0)!r}"),
+    (*(kl.PosynomialLoss(kl.Posynomial([[p, 0]]), [1.0]) for p in (1, 2)), ValueError,
+     f"{KERNELS}Posynomial("),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=["add", "subtract", "inner"])
-def test_families_do_not_mix(operation):
-    for a, b in itertools.permutations(LOSSES, 2):
-        kinds = f"{type(a).__name__} and {type(b).__name__}"
-        with pytest.raises(TypeError, match=f"losses of two families do not mix: {kinds}"):
+def test_what_does_not_mix(operation):
+    for a, b, error, message in PAIRS:
+        with pytest.raises(error, match=re.escape(message)):
             operation(a, b)
-
-
-@pytest.mark.parametrize("operation", OPERATIONS, ids=["add", "subtract", "inner"])
-def test_dimensions_do_not_mix(operation):
-    pairs = [
-        (kl.LinearLoss([1.0]), kl.LinearLoss([1.0, 2.0])),
-        (kl.QuadraticLoss(np.eye(1)), kl.QuadraticLoss(np.eye(2))),
-        (kl.KernelLoss(GAUSSIAN, [[1.0]], [1.0]), kl.KernelLoss(GAUSSIAN, [[1.0, 2.0]], [1.0])),
-    ]
-    for a, b in pairs:
-        with pytest.raises(ValueError, match=r"losses must have one dimension, got 1 and 2"):
-            operation(a, b)
-
-
-@pytest.mark.parametrize("operation", OPERATIONS, ids=["add", "subtract", "inner"])
-def test_kernels_do_not_mix(operation):
-    a, b = (kl.KernelLoss(kl.Gaussian(s), [[1.0]], [1.0]) for s in (1.0, 2.0))
-    kernels = re.escape("Gaussian(bandwidth=1.0) and Gaussian(bandwidth=2.0)")
-    with pytest.raises(ValueError, match=f"losses of two kernels do not mix: {kernels}"):
-        operation(a, b)
-    a, b = (kl.PosynomialLoss(kl.Posynomial([[p, 0]]), [1.0]) for p in (1, 2))
-    with pytest.raises(ValueError, match=r"two kernels do not mix: Posynomial\(.*\) and "):
-        operation(a, b)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
@@ -592,9 +580,6 @@ def test_other_things_do_not_combine(loss):
     [
         ([1.0, 2.0], ValueError, "`X` must be 2-D, got ndim=1; for scalar points pass a column"),
         (np.ones((2, 3)), ValueError, "`X` must have 2 columns, got 3"),
-        (np.empty((0, 2)), ValueError, "`X` must not be empty, got shape (0, 2)"),
-        ([[1.0, math.nan]], ValueError, "`X` must be finite, got NaN or infinity"),
-        (None, TypeError, "`X` must be an array of numbers, got None"),
     ],
 )
 def test_bad_points(loss, X, error, message):
@@ -610,16 +595,11 @@ POSYNOMIAL = kl.Posynomial([[1, 1], [0, 2]])
     "make, error, message",
     [
         (lambda: kl.LinearLoss([]), ValueError, "`vector` must not be empty, got length 0"),
-        (lambda: kl.LinearLoss([[1.0]]), ValueError, "`vector` must be 1-D, got ndim=2"),
         (lambda: kl.LinearLoss([math.nan]), ValueError, "`vector` must be finite"),
-        (lambda: kl.LinearLoss([1j]), TypeError, "`vector` must hold real numbers"),
-        (lambda: kl.LinearLoss(["1"]), TypeError, "`vector` must be an array of numbers, got ['1']"),
         (lambda: kl.LinearLoss([1e308]) * 1e9, ValueError, "`vector` must be finite"),
         (lambda: kl.QuadraticLoss([[1.0, 0.0], [0.5, 1.0]]), ValueError, "`matrix` must be symmetric, got entries that differ by 0.5"),
         (lambda: kl.QuadraticLoss(np.ones((2, 3))), ValueError, "`matrix` must be square, got shape (2, 3)"),
-        (lambda: kl.QuadraticLoss([1.0]), ValueError, "`matrix` must be 2-D, got ndim=1"),
         (lambda: kl.QuadraticLoss(np.empty((0, 0))), ValueError, "`matrix` must not be empty, got shape (0, 0)"),
-        (lambda: kl.QuadraticLoss([[math.inf]]), ValueError, "`matrix` must be finite"),
         (lambda: kl.QuadraticLoss(np.eye(2), [1.0]), ValueError, "`vector` must have length 2, got 1"),
         (lambda: kl.QuadraticLoss(np.eye(2), [1.0, math.nan]), ValueError, "`vector` must be finite"),
         (lambda: kl.KernelLoss(GAUSSIAN, [[1.0]], [1.0, 2.0]), ValueError, "`coefficients` must have length 1, got 2"),

@@ -115,12 +115,6 @@ def test_one_matern_coordinate_is_a_matern_kernel(rng):
     assert kernel.lipschitz(points) == kl.Matern(1.5, 0.3).lipschitz(points)
 
 
-def test_an_inactive_value_does_not_depend_on_what_the_active_one_is(rng):
-    kernel = kl.Mixed(("choice", "conditional number"), hamming=1.0, shared=0.25)
-    X = np.column_stack([np.zeros(9), np.linspace(0, 1, 9)])
-    assert_allclose(kernel(X, [[1.0, -1.0]]), math.exp(-1) * 0.5, rtol=1e-14)
-
-
 def test_each_number_and_each_choice_has_a_scale_of_its_own():
     kinds = ("choice", "number", "conditional choice", "number")
     kernel = kl.Mixed(kinds, lengths=(0.5, 2.0), hamming=(1.0, 3.0), shared=0.0)

@@ -140,40 +140,26 @@ def test_what_is_found_builds_a_learner():
 
 
 GOOD = np.linspace(0, 1, 12)[:, None]
+Y = GOOD[:, 0]
 
 
 @pytest.mark.parametrize(
     "X, y, options, message",
     [
         (GOOD, np.full(12, 3.0), {}, "`y` must not be constant, got 3 throughout"),
-        (
-            np.column_stack([GOOD, 0 * GOOD + 7]),
-            GOOD[:, 0],
-            {},
-            "`X` must vary in every column, got 7 throughout column 1",
-        ),
+        (np.column_stack([GOOD, 0 * GOOD + 7]), Y, {}, "`X` must vary in every column, got 7 throughout column 1"),
         ([[1.0]], [2.0], {}, "`X` must have at least 5 different rows, got 1"),
         (np.repeat(GOOD[:2], 9, axis=0), np.arange(18.0), {}, "at least 5 different rows, got 2"),
-        (GOOD, np.where(GOOD[:, 0] > 0.5, np.nan, 1.0), {}, "`y` must be finite"),
-        (np.where(GOOD > 0.5, np.inf, GOOD), GOOD[:, 0], {}, "`X` must be finite"),
+        (GOOD, np.where(Y > 0.5, np.nan, 1.0), {}, "`y` must be finite"),
+        (np.where(GOOD > 0.5, np.inf, GOOD), Y, {}, "`X` must be finite"),
         (GOOD, GOOD[:5, 0], {}, "`y` must have length 12, got 5"),
-        (GOOD[:, 0], GOOD[:, 0], {}, "`X` must be 2-D, got ndim=1"),
-        ((2 * GOOD - 1) * 1.7e308, GOOD[:, 0], {}, "`X` and `y` must have finite ranges"),
-        (
-            GOOD,
-            GOOD[:, 0],
-            {"kernel": "cubic"},
-            "`kernel` must be one of 'gaussian', 'matern', got 'cubic'",
-        ),
-        (
-            GOOD,
-            GOOD[:, 0],
-            {"kernel": "matern", "smoothness": 0.5},
-            "`smoothness` must be above 0.5",
-        ),
-        (GOOD, GOOD[:, 0], {"margin": -0.1}, "`margin` must be at least 0, got -0.1"),
+        (Y, Y, {}, "`X` must be 2-D, got ndim=1"),
+        ((2 * GOOD - 1) * 1.7e308, Y, {}, "`X` and `y` must have finite ranges"),
+        (GOOD, Y, {"kernel": "cubic"}, "`kernel` must be one of 'gaussian', 'matern', got 'cubic'"),
+        (GOOD, Y, {"kernel": "matern", "smoothness": 0.5}, "`smoothness` must be above 0.5"),
+        (GOOD, Y, {"margin": -0.1}, "`margin` must be at least 0, got -0.1"),
     ],
-)
+)  # fmt: skip
 def test_degenerate_logs(X, y, options, message):
     with pytest.raises(ValueError, match=message):
         kl.estimate_scales(X, y, **options)

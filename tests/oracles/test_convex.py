@@ -67,11 +67,11 @@ MATRICES = {
 
 
 @pytest.mark.parametrize("kind", MATRICES)
-@pytest.mark.parametrize("d", [1, 2, 6])
+@pytest.mark.parametrize("d", [2, 6])
 @pytest.mark.parametrize("box", [True, False])
 def test_quadratic_against_a_solver(kind, d, box, rng):
     x = cp.Variable(d)
-    for scale in (0.1, 3.0, 30.0):
+    for scale in (0.1, 30.0):
         B, b = MATRICES[kind](d, rng), scale * rng.standard_normal(d)
         if box:
             actions = kl.Box(rng.uniform(-2, 0, d), rng.uniform(0, 2, d))
@@ -88,18 +88,6 @@ def test_quadratic_against_a_solver(kind, d, box, rng):
         assert best.lower_bound <= expected + 1e-5 * size
         assert 0 <= best.gap <= (1e-11 if box else 1e-5) * size
         assert best.lower_bound <= loss(actions.sample(2000, rng)).min()
-
-
-@pytest.mark.parametrize("actions", [kl.Box([-1, -0.5], [0.8, 2]), kl.PositiveBall(2, 1.0, 0.1)])
-def test_quadratic_by_brute_force(actions, rng):
-    net = actions.net(0.01)
-    for _ in range(10):
-        B = rng.standard_normal((2, 2))
-        loss = kl.QuadraticLoss(B.T @ B, 3 * rng.standard_normal(2))
-        best = minimize_convex_quadratic(loss, actions)
-        lowest = loss(net.X).min()
-        assert best.value <= lowest + 1e-9
-        assert lowest - best.value <= loss.norm() * kl.Quadratic().modulus(0.01, actions)
 
 
 def test_flat_and_degenerate_ones():

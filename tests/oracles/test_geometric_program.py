@@ -57,7 +57,7 @@ def solve(E, actions, c):
 
 
 @pytest.mark.parametrize("kind", ["ball", "box"])
-@pytest.mark.parametrize("d, m", [(1, 2), (2, 3), (3, 2), (4, 8), (6, 20), (10, 5)])
+@pytest.mark.parametrize("d, m", [(1, 2), (3, 2), (4, 8), (6, 20), (10, 5)])
 def test_against_a_solver(kind, d, m, rng):
     for zeros in (False, True, True):
         E, c = rng.normal(0, 1.5, (m, d)), np.exp(rng.normal(size=m))
@@ -92,7 +92,7 @@ def test_lower_ends_of_zero_against_a_solver(rng):
 @pytest.mark.parametrize("kind", ["ball", "box"])
 def test_by_brute_force(kind, rng):
     inside = on_sphere = at_end = 0
-    for d, m in [(1, 2), (1, 6), (2, 2), (2, 6)] * 12:
+    for d, m in [(1, 2), (1, 6), (2, 2), (2, 6)] * 8:
         E, c = rng.normal(0, 2, size=(m, d)), np.exp(rng.normal(size=m))
         actions = random_set(kind, d, rng)
         loss = kl.PosynomialLoss(kl.Posynomial(E), c)
@@ -113,18 +113,6 @@ def test_by_brute_force(kind, rng):
     assert at_end > 5
     assert inside > 5
     assert kind == "box" or on_sphere > 5
-
-
-def test_nothing_nearby_is_below_the_lower_bound(rng):
-    for kind in ("ball", "box", "thin"):
-        for _ in range(10):
-            E, c = rng.normal(size=(6, 4)), np.exp(3 * rng.normal(size=6))
-            actions = random_set(kind, 4, rng)
-            loss = kl.PosynomialLoss(kl.Posynomial(E), c)
-            best = GeometricProgram(loss.kernel, actions).minimize(c)
-            steps = rng.normal(size=(300, 4)) * 10.0 ** rng.uniform(-12, 0, (300, 1))
-            X = actions.project(best.point + actions.diameter() * steps)
-            assert loss(X).min() >= best.lower_bound
 
 
 @pytest.mark.parametrize("kind", ["ball", "box"])

@@ -138,7 +138,7 @@ def test_start_changes_the_way_but_not_the_answer():
 def test_degenerate_points_never_go_in_circles():
     """Repeated, nearly repeated and dependent points with a tolerance of zero: every search ends, at rounding."""
     worst = 0.0
-    for seed in range(150):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         N, d = rng.integers(1, 40), rng.integers(1, 4)
         X = rng.choice([0, 1, 0.5, -1, 1 / 3], size=(N, d))
@@ -196,8 +196,8 @@ def test_ball_against_a_semidefinite_program(d, r):
         np.testing.assert_allclose(u, u1, atol=1e-4 * reach)
 
 
-@pytest.mark.parametrize("r", [1e-3, 0.05, 1.0, 20.0, 1e3])
-@pytest.mark.parametrize("d", [1, 2, 6, 30])
+@pytest.mark.parametrize("r", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("d", [1, 2, 6, 20])
 def test_ball_is_certified_at_all_scales(d, r):
     """The certificate is a trust-region dual, a computation of its own; targets from tiny to far, in any order."""
     rng, reach = np.random.default_rng(d), math.sqrt(r**4 + r**2)

@@ -41,7 +41,7 @@ def test_every_pair_by_brute_force(name, where):
     assert isinstance(best, Minimum)
     assert actions.contains(best.point[None])[0]
     assert best.value == pytest.approx(loss(best.point[None])[0], abs=1e-12)
-    net = actions if where == "points" else actions.net(0.005)
+    net = actions if where == "points" else actions.net(0.01)
     lowest = loss(net.X).min()
     assert best.value <= lowest + 1e-9
     assert best.lower_bound <= lowest

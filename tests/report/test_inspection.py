@@ -10,7 +10,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import koloss as kl
-from koloss.report import inspect, show, write
+from koloss.report import inspect
 from koloss.report import inspection as module
 from koloss.report.figures import save
 from koloss.report.inspection import inspection_figure, milestones
@@ -49,12 +49,9 @@ def test_certified_error_goes_on_beyond_the_rank(method):
     assert inspection.certified[12] < inspection.certified[6]
 
 
-def test_certified_error_ends_at_the_numerical_rank():
+def test_certified_error_ends_at_the_numerical_rank_or_beyond_memory(monkeypatch):
     inspection = inspect(kl.Gaussian(5.0), SQUARE, tolerance=1e-10)
     assert inspection.proxy.rank < len(inspection.certified) < 2 * inspection.proxy.rank + 1
-
-
-def test_certified_error_is_not_prolonged_beyond_memory(monkeypatch):
     monkeypatch.setattr(module, "CURVE_BYTES", 0)
     assert len(inspect(kl.Gaussian(0.5), SQUARE, rank=6).certified) == 7
 
@@ -123,19 +120,10 @@ def test_rank_beyond_the_spectrum():
     assert inspection.to_dict()["sample_size"]["samples"] is None
 
 
-def test_one_action():
-    inspection = inspect(kl.Gaussian(1.0), kl.Points([[0.5]]))
-    assert (inspection.proxy.rank, inspection.design.max_leverage) == (1, pytest.approx(1))
-    json.dumps(inspection.to_dict(), allow_nan=False)
-
-
 @pytest.mark.parametrize(
     "options, message",
     [
-        (
-            {"method": "magic"},
-            "must be one of pivoted-cholesky, kernel-pca, mercer, exact, got 'magic'",
-        ),
+        ({"method": "magic"}, "must be one of pivoted-cholesky, kernel-pca, mercer, exact, got"),
         ({"method": "exact", "rank": 2}, "`rank` must be left out for exact features, got 2"),
         ({"rank": 2, "tolerance": 0.1}, "not both"),
     ],
@@ -143,17 +131,6 @@ def test_one_action():
 def test_bad_arguments(options, message):
     with pytest.raises(ValueError, match=message):
         inspect(kl.Linear(), LINE, **options)
-
-
-@pytest.mark.slow
-def test_show_and_write(inspection, tmp_path, capsys):
-    paths = write(inspection, tmp_path / "deep" / "er")
-    assert [path.name for path in paths] == ["inspect.png", "inspect.svg", "inspect.json"]
-    assert all(path.stat().st_size > 1000 for path in paths)
-    show(inspection, paths)
-    out = capsys.readouterr().out
-    assert str(paths[0]) in out
-    assert f"rank {inspection.proxy.rank}" in out
 
 
 @pytest.mark.parametrize("last", [1, 2, 8, 9, 50, 1000])

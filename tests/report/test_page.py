@@ -169,9 +169,9 @@ def test_negative_regret_is_drawn(own):
     assert np.isfinite(overview_figure(own).axes[0].get_xlim()).all()
 
 
-def test_same_results_same_files(played, written, tmp_path):
-    again = write_page(played, tmp_path)
-    for one, two in zip(written, again, strict=True):
+def test_same_results_same_files(played, tmp_path):
+    some = replace(played, results=played.results[:1])
+    for one, two in zip(*(write_page(some, tmp_path / name) for name in "ab"), strict=True):
         assert one.read_bytes() == two.read_bytes()
 
 

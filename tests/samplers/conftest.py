@@ -62,12 +62,7 @@ def fits():
 
 
 def _fits(X, actions, log_density):
-    """By the chi-square test, rare cells pooled."""
+    """By the chi-square test."""
     index, masses = _cells(actions)
     p = masses(log_density)
-    counts = np.bincount(index(X), minlength=len(p))
-    rare = p * len(X) < 20
-    if rare.any():
-        p, counts = np.append(p[~rare], p[rare].sum()), np.append(counts[~rare], counts[rare].sum())
-        p, counts = (p[:-1] / p[:-1].sum(), counts[:-1]) if p[-1] * len(X) < 5 else (p, counts)
-    return by_counts(counts, p * counts.sum())
+    return by_counts(np.bincount(index(X), minlength=len(p)), p)

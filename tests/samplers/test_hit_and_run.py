@@ -66,7 +66,7 @@ BUMPS = kl.KernelLoss(kl.Gaussian(0.4), [[0.7, 0.2], [-0.5, -0.5], [0.0, 1.0]], 
 def test_exact_draws_stay_exact(loss, actions, rng, exact_draws, fits):
     target = as_target(loss, 1.0, 2)
     top = target(actions.net(0.02).X).max() + 0.2
-    X = exact_draws(target.log_density, actions, 20_000, rng, top)
+    X = exact_draws(target.log_density, actions, 10_000, rng, top)
     assert agrees(fits(X, actions, target.log_density))
     move = Move(target, actions)
     for _ in range(5):
@@ -103,7 +103,7 @@ def test_exact_draws_on_a_positive_ball_stay_exact(loss, rng, exact_draws):
 
 def test_negative_controls_of_invariance(rng, exact_draws, fits):
     target = as_target(SADDLE, 1.0, 2)
-    X = exact_draws(target.log_density, DISC, 20_000, rng, target(DISC.net(0.02).X).max() + 0.2)
+    X = exact_draws(target.log_density, DISC, 10_000, rng, target(DISC.net(0.02).X).max() + 0.2)
     B, b = target.quadratic
     half = Move(as_target((B, b / 2), None, 2), DISC)  # the slope of another density
     flat = Move(as_target(lambda Y: np.zeros(len(Y)), None, 2), DISC)  # the chord alone

@@ -24,7 +24,7 @@ def problem(request, rng, exact_draws):
     loss, actions = request.param
     target = as_target(loss, 1.0, 2)
     top = target(actions.net(0.02).X).max() + 0.2
-    return target, actions, exact_draws(target.log_density, actions, 20_000, rng, top)
+    return target, actions, exact_draws(target.log_density, actions, 10_000, rng, top)
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ from koloss.samplers.quadratic_ball import QuadraticBall, quadratic_ball
 from tests.support.densities import FAMILIES, hostile
 from tests.support.statistics import agrees, by_law, by_laws, by_mean, differs
 
-SIZE = 20_000
+SIZE = 10_000
 
 
 def families(d):
@@ -81,9 +81,9 @@ def envelopes(values, linear):
 
 def draw(envelope, order, size, rng):
     """Draws from one envelope, in the coordinates of the ball."""
-    x = envelope.propose(20_000, rng)
+    x = envelope.propose(size, rng)
     while len(x) < size:
-        x = np.concatenate([x, envelope.propose(20_000, rng)])
+        x = np.concatenate([x, envelope.propose(size, rng)])
     x = x[:size]
     plain = np.empty_like(x)
     plain[:, order] = x
@@ -94,7 +94,7 @@ def projection_cdf(values, linear, direction, fine=1):
     """Distribution function of direction·x, by Gauss-Legendre quadrature over the slices of the ball."""
     d = len(values)
     # Dense at the ends, where large densities sit.
-    grid = -np.cos(np.linspace(0, math.pi, 400 * fine + 1 if d == 3 else 2001))
+    grid = -np.cos(np.linspace(0, math.pi, 200 * fine + 1 if d == 3 else 1001))
     basis = np.linalg.svd(direction[None, :])[2]
     basis[0] = direction
     nodes, weights = np.polynomial.legendre.leggauss(60)
@@ -138,9 +138,7 @@ def directions(d):
 def test_every_envelope_against_quadrature(d, family, rng):
     values, linear = families(d)[family]
     fitted, order = envelopes(values, linear)
-    fine = (
-        2 if family == "large" else 1
-    )  # otherwise off by less than 3e-4, of 5e-3 that could be seen
+    fine = 2 if family == "large" else 1  # otherwise off by 1e-3 at most, of 2e-2 that are seen
     tests = [(u, projection_cdf(values, linear, u, fine)) for u in directions(d)]
     for name, envelope in fitted.items():
         x = draw(envelope, order, SIZE, rng)
@@ -164,7 +162,7 @@ def by_parts(x, values, linear):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("d", [10, 50])
+@pytest.mark.parametrize("d", [10, 30])
 @pytest.mark.parametrize("family", families(2))
 def test_integration_by_parts_in_many_dimensions(d, family, rng):
     values, linear = families(d)[family]
@@ -176,10 +174,8 @@ def test_integration_by_parts_in_many_dimensions(d, family, rng):
         assert agrees(by_parts(x, values, linear)), name
 
 
-LONG = [(10, name) for name in families(10) if name != "both zero"] + [
-    (50, name)
-    for name in ("definite", "indefinite", "hard case", "interior mode", "repeated top", "b = 0")
-]
+LONG = [(10, name) for name in families(10) if name not in ("both zero", "large")]
+LONG += [(40, name) for name in ("indefinite", "hard case")]
 
 
 def by_long_chains(values, linear, size, steps, rng):
@@ -203,9 +199,7 @@ def test_against_long_independent_chains(d, family):
     """Projections on the top axis, the last one, b and random directions; a wrong scale of b must be seen."""
     values, linear = families(d)[family]
     rng = np.random.default_rng([d, 7])
-    # Chains crawl along a sharp edge.
-    steps = 4000 if family == "large" else 300 if d == 10 else 800
-    chains = by_long_chains(values, linear, 600, steps, rng)
+    chains = by_long_chains(values, linear, 600, 300 if d == 10 else 700, rng)
     exact = quadratic_ball(np.diag(values), linear, SIZE, rng=rng)
     random = rng.normal(size=(2, d))
     directions = [np.eye(d)[0], np.eye(d)[-1], linear + 1e-9, *random]
@@ -264,34 +258,26 @@ def test_negative_control_a_factor_left_out_fails(rng):
     assert differs(smallest[0.0])
 
 
-def test_rotations_and_reflections(rng):
+def test_rotations_reflections_and_radii(rng):
     values, linear = families(5)["indefinite"]
     turn, _ = np.linalg.qr(rng.normal(size=(5, 5)))
     turn[0] = -turn[0]
     plain = quadratic_ball(np.diag(values), linear, SIZE, rng=1)
     turned = quadratic_ball(turn @ np.diag(values) @ turn.T, turn @ linear, SIZE, rng=2) @ turn
-    for i in range(5):
-        assert agrees(by_laws(plain[:, i], turned[:, i]))
     mirrored = -quadratic_ball(np.diag(values), -linear, SIZE, rng=3)
-    assert agrees(by_laws(plain[:, 0], mirrored[:, 0]))
+    larger = quadratic_ball(np.diag(values) / 9, linear / 3, SIZE, radius=3.0, rng=4) / 3
+    for i in range(5):
+        for other in (turned, mirrored, larger):
+            assert agrees(by_laws(plain[:, i], other[:, i]))
+    assert np.all(np.sum(larger**2, axis=1) <= 1 + 1e-12)
 
 
-def test_radius_scales(rng):
-    B, b = np.diag([2.0, -1.0]), np.array([1.0, 0.5])
-    small = quadratic_ball(B, b, SIZE, radius=3.0, rng=1)
-    unit = 3 * quadratic_ball(9 * B, 3 * b, SIZE, rng=2)
-    assert agrees(by_laws(small[:, 0], unit[:, 0]))
-    assert np.all(np.sum(small**2, axis=1) <= 9 * (1 + 1e-12))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("s", [1e3, 1e6])
 @pytest.mark.parametrize("d", [2, 10, 50])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_acceptance_stays_above_a_twentieth(family, d, s):
-    for seed in range(3):
-        B, b = hostile(family, d, s, np.random.default_rng([seed, d]))
-        assert QuadraticBall().draw(B, b, 400, rng=seed).acceptance >= 0.05
+    B, b = hostile(family, d, s, np.random.default_rng([0, d]))
+    assert QuadraticBall().draw(B, b, 400, rng=0).acceptance >= 0.05
 
 
 @pytest.mark.parametrize("d", [1, 2, 10])
@@ -371,7 +357,7 @@ def test_masses_are_those_of_the_envelopes(rng):
     # acceptance = Z / mass, with Z = E exp(log density) over the uniform sphere, by plain Monte Carlo.
     values, linear = families(2)["definite"]
     sphere, _ = sphere_of(values, linear)
-    x = rng.standard_normal((400_000, 4))
+    x = rng.standard_normal((200_000, 4))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     f = np.exp(x**2 @ sphere.values + x @ sphere.linear)
     Z, error = f.mean(), f.std() / math.sqrt(len(f))

@@ -9,18 +9,13 @@ from contextlib import contextmanager
 import pytest
 
 import koloss as kl
-from koloss.errors import UnknownDecision
 from koloss.studies import aio
 from koloss.studies.sqlite import SQLiteStore
 from tests.support.forks import in_fork
+from tests.support.studies import bandit, insured
 
 PATIENCE = 600
 """Seconds after which a test that hangs has failed."""
-
-
-def learner(seed=0):
-    X = kl.Points([[0.0], [0.5], [1.0]])
-    return kl.BanditExpWeights(X, kl.Gaussian(0.5), horizon=1000, loss_range=(0, 1), rng=seed)
 
 
 class Gate(SQLiteStore):
@@ -51,7 +46,7 @@ def run(coroutine):
 
 
 async def created(store):
-    return await kl.aio.Study.create(store, "prices", learner=learner())
+    return await kl.aio.Study.create(store, "prices", learner=bandit())
 
 
 def test_it_is_the_same_study(store):
@@ -63,7 +58,7 @@ def test_it_is_the_same_study(store):
         await study.tell(batch, [0.1] * 5)
         return [first.index, *batch.index.tolist(), (await study.ask()).index]
 
-    same = learner()
+    same = bandit()
     alone = same.ask()
     same.tell(alone, 0.5)
     batch = same.ask(5)
@@ -105,22 +100,6 @@ def test_the_loop_goes_on_meanwhile(store):
         return (await asking).id
 
     assert run(play()) == 0
-
-
-def test_one_that_is_refused_fails_alone(store):
-    async def play():
-        study = await created(store)
-        store.gate.clear()
-        calls = [study.ask(), study.tell(99, 0.5), study.ask(), study.ask(context="none")]
-        tasks = [asyncio.create_task(call) for call in calls]
-        await asyncio.sleep(0)
-        store.gate.set()
-        return await asyncio.gather(*tasks, return_exceptions=True)
-
-    first, unknown, second, extra = run(play())
-    assert (first.id, second.id) == (0, 1)
-    assert isinstance(unknown, UnknownDecision)
-    assert isinstance(extra, ValueError)
 
 
 def test_a_cancelled_ask_can_be_asked_again_under_its_key(store):
@@ -176,7 +155,7 @@ def test_everything_else(store, tmp_path, monkeypatch):
 
     async def play():
         async with await kl.aio.Study.create(
-            store, "prices", learner=learner(), subjects="plain"
+            store, "prices", learner=insured(), subjects="plain"
         ) as study:
             one, same = await study.ask(subject="bob"), await study.ask(subject="bob")
             assert one.id == same.id
@@ -184,11 +163,13 @@ def test_everything_else(store, tmp_path, monkeypatch):
             await study.tell(one, 0.25)
             await study.pause(author="me", reason="stock")
             await study.resume()
+            await study.hand_over(reason="a hunch")
+            await study.re_arm()
             await study.change("labels", {"team": "shop"}, author="me", reason="order")
             await study.export(tmp_path / "table.csv")
             await study.backup(tmp_path / "copy.db")
-            assert (await study.recommend()).index in range(3)
-            assert len(await study.probabilities()) == 3
+            assert (await study.recommend()).index in range(6)
+            assert len(await study.probabilities()) == 6
             assert (await study.guarantee()).total > 0
             status = await study.status()
             assert (status.asked, status.told, status.labels) == (1, 1, {"team": "shop"})
@@ -197,26 +178,15 @@ def test_everything_else(store, tmp_path, monkeypatch):
         assert study.name == "prices"
         assert (await study.ask()).id == 1  # closed, and opened again
         await study.close()
+        opened = await kl.aio.Study.open(store, "prices")
+        assert (await opened.status()).asked == 2
         return kinds
 
-    assert run(play()) == ["asked", "told", "paused", "resumed", "changed"]
+    buttons = ["paused", "resumed", "handed over", "re-armed", "changed"]
+    assert run(play()) == ["asked", "told", *buttons]
     assert (tmp_path / "table.csv").exists()
     copy = SQLiteStore(tmp_path / "copy.db")
     assert copy.names() == ["prices"]
-
-
-def test_buttons(store):
-    X = kl.Points([[0.0], [1.0]])
-    insured = kl.InsuredBandit(X, kl.Gaussian(0.5), horizon=100, loss_range=(0, 1), rng=0)
-
-    async def play():
-        study = await kl.aio.Study.create(store, "prices", learner=insured)
-        await study.hand_over(reason="a hunch")
-        await study.re_arm()
-        opened = await kl.aio.Study.open(store, "prices")
-        return [event.kind async for event in opened.events()]
-
-    assert run(play()) == ["created", "handed over", "re-armed"]
 
 
 def test_two_loops_one_after_the_other(store):

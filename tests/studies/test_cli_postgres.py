@@ -9,18 +9,7 @@ import pytest
 import koloss as kl
 from koloss.cli import main
 from tests.support.server import free_port
-
-SPEC = """name = "arms"
-kernel = {kind = "Gaussian", bandwidth = 0.5}
-[actions]
-kind = "Points"
-X = [[0.0], [0.5], [1.0]]
-[learner]
-kind = "BanditExpWeights"
-horizon = 100
-loss_range = [0, 1]
-seed = 3
-"""
+from tests.support.studies import ARMS
 
 
 @pytest.fixture
@@ -38,7 +27,7 @@ def run(capsys):
 
 def life(run, url, folder, table):
     """What some verbs print of a study, without times and addresses."""
-    (folder / "arms.toml").write_text(SPEC, encoding="utf-8")
+    (folder / "arms.toml").write_text(ARMS, encoding="utf-8")
     verbs = [
         ["create", str(folder / "arms.toml")],
         ["ask", "arms", "--count", "3", "--json"],

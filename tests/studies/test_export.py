@@ -12,22 +12,14 @@ import pytest
 
 import koloss as kl
 from koloss.studies import export as module
+from tests.support.studies import Clock
 
 KERNEL = kl.Gaussian(0.5)
 
 
-class Clock:
-    """A time that stands still unless told."""
-
-    now = 1_000_000.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(1_000_000.0)
 
 
 @pytest.fixture
@@ -104,10 +96,8 @@ def test_both_files_say_the_same(study_of, tmp_path):
         study.export(tmp_path / name)
     rows = read_csv(tmp_path / "table.csv")
     table = parquet.read_table(tmp_path / "table.parquet")
-    columns = (
-        "time id context price method action.value on odd index probability value late_by status"
-    )
-    assert list(rows[0]) == table.column_names == columns.split()
+    columns = "time id context price method action.value on odd index probability value late_by"
+    assert list(rows[0]) == table.column_names == [*columns.split(), "status"]
     assert [row["context"] for row in rows] == ["private", "business", "private"]
     whole = table.to_pylist()
     for row, same, decision in zip(rows, whole, [one, *batch], strict=True):
@@ -191,13 +181,6 @@ def test_values_that_are_held_until_their_window_is_over(study_of, clock, tmp_pa
         ("told", "0.75", "70.0"),
         ("outstanding", "", ""),
     ]
-
-
-def test_rewards_are_in_the_users_units(study_of, clock, tmp_path):
-    study = study_of(goal="maximize")
-    study.ask()
-    study.tell(0, 0.875)
-    assert fates(study, clock, tmp_path) == [("told", "0.875", "0.0")]
 
 
 def test_pages_and_row_groups_leave_nothing_out(study_of, monkeypatch, tmp_path):

@@ -26,8 +26,7 @@ def play(store):
     assert done.returncode == 0, done.stderr
     assert "ended with [-9, 0, 0, 0]" in done.stdout
     asked, told, waiting = map(
-        int,
-        re.search(r"(\d+) prices asked for, (\d+) told, (\d+) still", done.stdout).groups(),
+        int, re.search(r"(\d+) prices asked for, (\d+) told, (\d+) still", done.stdout).groups()
     )
     assert (
         150 <= told <= asked <= told + 1

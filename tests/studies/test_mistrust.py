@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import (
-    AlreadyTold,
-    PolicyError,
-    StoreError,
-    StudyNotFound,
-    UnknownDecision,
-)
+from koloss.errors import AlreadyTold, PolicyError, StoreError, StudyNotFound, UnknownDecision
 from koloss.studies import open_store
 from tests.support.memory import MemoryStore
 from tests.support.studies import bandit, created, insured, kinds

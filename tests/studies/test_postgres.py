@@ -161,20 +161,6 @@ def test_there_is_no_backup_of_nothing(postgres_url, tmp_path):
 # Threads and forks.
 
 
-def test_threads_share_a_store(store):
-    for name in ("a", "b"):
-        store.create(name, FIRST)
-    threads = [
-        threading.Thread(target=lambda n: [add(store, n) for _ in range(10)], args=(n,))
-        for n in "aabb"
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert numbers(store, "a") == numbers(store, "b") == list(range(1, 22))
-
-
 def test_a_thread_does_not_wait_for_itself(store):
     with (
         store.transaction("prices"),

@@ -6,12 +6,13 @@ import doctest
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 import koloss as kl
 from koloss.errors import StudyNotFound, StudyPaused, UnknownDecision
 from koloss.studies import open_store, verify
+from tests.support.statistics import agrees, by_counts
+from tests.support.studies import bandit
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "postgresql.md"
 NAMES = [f"study-{k}" for k in range(10_000)]
@@ -42,11 +43,10 @@ def moves(home, before, after):
 
 
 def test_names_are_spread_evenly():
-    # 99.99 of 100 ways to spread 10,000 names at random have a chi-square with 4 degrees of freedom below 23.5.
     homes = [guide.home(name, STORES) for name in NAMES]
-    counts = np.array([homes.count(store) for store in STORES])
-    assert np.sum((counts - 2000) ** 2 / 2000) < 23.5
-    assert 1900 <= counts.min() <= counts.max() <= 2100  # as the guide says
+    counts = [homes.count(store) for store in STORES]
+    assert agrees(by_counts(counts))
+    assert 1900 <= min(counts) <= max(counts) <= 2100  # as the guide says
 
 
 def test_a_home_depends_on_no_order():
@@ -65,11 +65,6 @@ def test_a_lost_database_leaves_all_other_names_where_they_are():
     moved = moves(guide.home, STORES, STORES[1:])
     assert {old for old, _ in moved} == {STORES[0]}
     assert {new for _, new in moved} == set(STORES[1:])
-
-
-def learner():
-    points = kl.Points(np.linspace(0, 1, 6)[:, None])
-    return kl.BanditExpWeights(points, kl.Gaussian(0.3), horizon=500, loss_range=(0, 1), rng=0)
 
 
 @pytest.fixture
@@ -91,7 +86,7 @@ def steps(study, count):
 
 def test_a_study_that_moved_goes_on_as_one_that_stayed(stores):
     old, new = stores
-    study = kl.Study.create(old, "prices", learner=learner())
+    study = kl.Study.create(old, "prices", learner=bandit())
     steps(study, 20)
     waiting, told = study.ask(), study.ask(request="once")
     study.tell(told, 0.5, request="told")
@@ -111,7 +106,7 @@ def test_a_study_that_moved_goes_on_as_one_that_stayed(stores):
 
 def test_a_subject_of_a_study_that_moved_gets_another_decision(stores):
     old, new = stores
-    study = kl.Study.create(old, "prices", learner=learner())
+    study = kl.Study.create(old, "prices", learner=bandit())
     first = study.ask(subject="ann")
     assert study.ask(subject="ann").id == first.id
     guide.copy_study("prices", old, new)
@@ -120,11 +115,11 @@ def test_a_subject_of_a_study_that_moved_gets_another_decision(stores):
 
 def test_two_maps(stores):
     old, new = stores
-    study = kl.Study.create(old, "prices", learner=learner())
+    study = kl.Study.create(old, "prices", learner=bandit())
     decision = study.ask()
     with pytest.raises(StudyNotFound):
         kl.Study.open(new, "prices")
-    other = kl.Study.create(new, "prices", learner=learner())  # what one should not do
+    other = kl.Study.create(new, "prices", learner=bandit())  # what one should not do
     other.ask()
     with pytest.raises(UnknownDecision, match="one of another learner"):
         other.tell(decision, 0.5)

@@ -13,33 +13,7 @@ import koloss as kl
 from koloss.errors import SpecError
 from koloss.studies.spec import EXAMPLE, load, parse
 from tests.support.memory import MemoryStore
-
-ARMS = """name = "arms"
-kernel = {kind = "Gaussian", bandwidth = 0.5}
-
-[study]
-lease = 60
-default = 1
-
-[actions]
-kind = "Points"
-X = [[0.0], [0.5], [1.0]]
-
-[learner]
-kind = "BanditExpWeights"
-horizon = 100
-loss_range = [0, 1]
-seed = 3
-"""
-
-
-def test_a_spec_says_what_python_would():
-    spec = parse(ARMS)
-    points, kernel = kl.Points([[0.0], [0.5], [1.0]]), kl.Gaussian(0.5)
-    same = kl.BanditExpWeights(points, kernel, horizon=100, loss_range=(0, 1), rng=3)
-    assert (spec.name, spec.settings) == ("arms", {"lease": 60.0, "default": 1.0})
-    assert repr(spec.learner) == repr(same)
-    assert spec.learner.ask(50).index.tolist() == same.ask(50).index.tolist()
+from tests.support.studies import ARMS
 
 
 def test_without_a_seed_the_coins_are_new():
@@ -122,13 +96,7 @@ def test_a_net_of_a_box():
     "old, new, line, key, problem",
     [
         ("lease = 60", "leaze = 60", 5, "study.leaze", "did you mean lease?"),
-        (
-            "lease = 60",
-            "labels = {a = 1}",
-            5,
-            "study.labels",
-            "must be a mapping from text to text",
-        ),
+        ("lease = 60", "labels = {a = 1}", 5, "study.labels", "must be a mapping from text to text"),
         ("[study]", "[[study]]", 4, "study", "must be a table, got"),
         ("lease = 60", 'lease = "hour"', 5, "study.lease", "must be a number, got 'hour'"),
         ("bandwidth = 0.5", "bandwidth = -1", 2, "kernel.bandwidth", "must be positive, got -1"),
@@ -144,7 +112,7 @@ def test_a_net_of_a_box():
         ('name = "arms"', "name = 3", 1, "name", "must be a string, got 3"),
         ("[actions]", "[axions]", 8, "axions", "did you mean actions?"),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_is_said_with_its_line_and_key(
     tmp_path, monkeypatch, old, new, line, key, problem
 ):
@@ -163,16 +131,8 @@ def test_a_mistake_is_said_with_its_line_and_key(
     [
         (f"{ARMS}[[shares]]\nrows = 7", "shares", "must be of rows up to 2, got 7"),
         ("[actions]\nparameters = 3", "actions.parameters", "must be a table of parameters, got 3"),
-        (
-            "[actions.parameters]\nsize = 3",
-            "actions.parameters.size",
-            "must be a table with a kind",
-        ),
-        (
-            '[actions.parameters]\nsize = {kind = "Int", low = 3, high = 1}',
-            "actions.parameters.size.low",
-            "got",
-        ),
+        ("[actions.parameters]\nsize = 3", "actions.parameters.size", "must be a table with a kind"),
+        ('[actions.parameters]\nsize = {kind = "Int", low = 3, high = 1}', "actions.parameters.size.low", "got"),
         ('[actions]\nkind = "Box"\nparameters = {}', "actions.parameters", "of a Space alone"),
         (
             '[actions]\npoints = "many"\nparameters = {size = {kind = "Int", low = 1, high = 2}}',
@@ -183,13 +143,9 @@ def test_a_mistake_is_said_with_its_line_and_key(
         (f"{ARMS}[contexts]\nX = [1, 1]", "contexts.X", "must not repeat a label"),
         (f"{ARMS}[[shares]]\nlow = 0.1", "shares[1]", "must have rows or params"),
         (f"{ARMS}[[shares]]\nparams = {{size = 1}}", "shares[1].params", "must be rows"),
-        (
-            f"{ARMS}[[shares]]\nrows = 0\n[[shares]]\nrows = 0",
-            "shares[2]",
-            "of others than those before",
-        ),
+        (f"{ARMS}[[shares]]\nrows = 0\n[[shares]]\nrows = 0", "shares[2]", "of others than those before"),
     ],
-)
+)  # fmt: skip
 def test_tables_with_rules_of_their_own(text, key, problem):
     with pytest.raises(SpecError) as error:
         parse(text)
@@ -215,6 +171,7 @@ def test_a_study_from_a_file_is_the_one_that_python_makes(tmp_path):
     points, kernel = kl.Points([[0.0], [0.5], [1.0]]), kl.Gaussian(0.5)
     learner = kl.BanditExpWeights(points, kernel, horizon=100, loss_range=(0, 1), rng=3)
     first = kl.Study.from_toml(store, str(path))
+    assert repr(parse(ARMS).learner) == repr(learner)
     second = kl.Study.create(store, "other", learner=learner, lease=60, default=1)
     named = kl.Study.from_toml(store, path, name="named")
     assert (first.name, named.name) == ("arms", "named")

@@ -18,7 +18,6 @@ from koloss.errors import (
     RequestConflict,
     StudyExists,
     StudyNotFound,
-    StudyPaused,
     UnknownDecision,
 )
 from tests.support.clauses import clause_of, marks
@@ -49,21 +48,6 @@ def played(learner: Any, rounds: int = 30, ask: Any = None) -> list[Any]:
 def test_a_study_plays_as_its_learner_would(make: Any) -> None:
     study, _, _ = created(make())
     assert played(study) == played(make())
-
-
-def test_two_that_share_a_study_play_as_one_learner() -> None:
-    first, store, clock = created()
-    second = kl.Study.open(store, "prices", clock=clock)
-    turns = iter([first, second] * 1000)
-
-    class Both:
-        def ask(self, count: Any) -> Any:
-            return next(turns).ask(count)
-
-        def tell(self, decision: Any, value: Any) -> None:
-            next(turns).tell(decision, value)
-
-    assert played(Both()) == played(bandit())
 
 
 def test_the_learner_that_was_given_is_left_alone() -> None:
@@ -155,36 +139,29 @@ def test_a_set_that_grows_gives_the_same_answers_after_it_has_grown() -> None:
 # Goals and units.
 
 
-def test_rewards_for_a_learner_of_losses_are_turned_around() -> None:
-    study, _, _ = created(bandit(loss_range=(0, 2)), goal="maximize")
-    learner = bandit(loss_range=(0, 2))
-    for reward in (2.0, 0.5, 0.0):
-        one, other = study.ask(), learner.ask()
-        study.tell(one, reward)
-        learner.tell(other, 2 - reward)  # low + high - reward
-    assert study.learner.state()["learner"]["exp2"]["heard"] == 3
+@pytest.mark.parametrize(
+    "settings, goal, turned",
+    [
+        ({"loss_range": (0, 2)}, "maximize", lambda reward: 2 - reward),  # low + high - reward
+        ({"loss_range": None, "loss_bound": 3.0}, "maximize", lambda reward: -reward),
+        ({"loss_range": (0, 2), "goal": "maximize"}, None, lambda reward: reward),
+    ],
+)
+def test_rewards_are_told_to_a_learner_in_its_way(settings: Any, goal: Any, turned: Any) -> None:
+    study, _, _ = created(bandit(**settings), **({"goal": goal} if goal else {}))
+    learner, rewards = bandit(**settings), [2.0, 0.5, 0.0]
+    for reward in rewards:
+        study.tell(study.ask(), reward)
+        learner.tell(learner.ask(), turned(reward))
+    assert study.settings.goal == "maximize"
     assert np.array_equal(study.learner.distribution, learner.distribution)
     told = [event.data["value"] for event in study.events() if event.kind == "told"]
-    assert told == [2.0, 0.5, 0.0]
-    assert study.recommend().loss == pytest.approx(2 - learner.recommend().loss)
+    assert told == rewards
+    assert study.recommend().loss == pytest.approx(turned(learner.recommend().loss))
     assert study.status().best["value"] == study.recommend().loss
 
 
-def test_without_a_range_rewards_become_their_negatives() -> None:
-    study, _, _ = created(bandit(loss_range=None, loss_bound=3.0), goal="maximize")
-    learner = bandit(loss_range=None, loss_bound=3.0)
-    study.tell(study.ask(), 2.5)
-    learner.tell(learner.ask(), -2.5)
-    assert np.array_equal(study.learner.distribution, learner.distribution)
-
-
-def test_a_learner_that_maximises_is_told_rewards_as_they_are() -> None:
-    study, _, _ = created(bandit(goal="maximize"))
-    learner = bandit(goal="maximize")
-    assert study.settings.goal == "maximize"
-    study.tell(study.ask(), 0.9)
-    learner.tell(learner.ask(), 0.9)
-    assert np.array_equal(study.learner.distribution, learner.distribution)
+def test_a_goal_is_that_of_the_learner() -> None:
     with pytest.raises(ValueError, match="`goal` must be 'maximize'"):
         created(bandit(goal="maximize"), goal="minimize")
 
@@ -284,38 +261,6 @@ def test_a_batch_is_told_whole_or_not_at_all() -> None:
 # Once.
 
 
-def test_a_value_is_counted_once() -> None:
-    study, _, _ = created()
-    decision = study.ask()
-    study.tell(decision, 0.5)
-    before = study.learner.state()["digest"]
-    with pytest.raises(AlreadyTold, match="0, which was told already"):
-        study.tell(decision, 0.5)
-    assert study.learner.state()["digest"] == before
-
-
-def test_a_value_that_is_held_by_the_learner_is_counted_once() -> None:
-    study, _, _ = created(bandit(hold=3))
-    decision = study.ask()
-    study.tell(decision, 0.5)
-    with pytest.raises(AlreadyTold):
-        study.tell(decision, 0.5)
-
-
-@pytest.mark.parametrize("count", [None, 1, 4])
-def test_the_same_request_gets_the_same_answer(count: Any) -> None:
-    study, store, clock = created()
-    asked = study.ask(count, request="ask-1")
-    value = 0.5 if count is None else [0.5] * count
-    study.tell(asked, value, request="tell-1")
-    study.ask(7)
-    for again in (study, kl.Study.open(store, "prices", clock=clock)):
-        assert same(again.ask(count, request="ask-1"), asked)
-        again.tell(asked, value, request="tell-1")
-    assert kinds(study).count("told") == (count or 1)
-    assert study.status().asked == (count or 1) + 7
-
-
 def test_a_request_with_other_arguments_is_a_conflict() -> None:
     study, _, _ = created()
     one = study.ask(request="a", allowed=[0, 1])
@@ -397,39 +342,6 @@ def test_a_default_is_a_reward_where_rewards_are_told() -> None:
     assert np.array_equal(study.learner.distribution, learner.distribution)
 
 
-def test_a_window_holds_values_back_until_it_has_passed() -> None:
-    study, _, clock = created(bandit(batch=1), lease=10.0, default=1.0, release="window")
-    first, silent = study.ask(), study.ask()
-    clock.now += 1
-    later = study.ask()
-    before = study.learner.distribution
-    study.tell(later, 0.2)
-    study.tell(first, 0.1)
-    with pytest.raises(AlreadyTold):
-        study.tell(first, 0.1)
-    with pytest.raises(LossOutOfBounds):  # not only when it is used
-        study.tell(silent, 7.0)
-    assert np.array_equal(study.learner.distribution, before)
-    assert study.status().held == 2
-    clock.now += 9  # of the first two
-    study.ask()
-    assert kinds(study)[-3:] == ["expired", "released", "asked"]
-    released = list(study.events())[-2]
-    assert released.data["ids"] == [first.id, silent.id]  # in their order, with the default
-    learner = bandit(batch=1)
-    for _ in range(3):
-        learner.ask()
-    learner.tell([0, 1], [0.1, 1.0])
-    learner.ask()
-    assert np.array_equal(study.learner.distribution, learner.distribution)
-    assert study.status().held == 1
-    clock.now += 1
-    study.ask()
-    learner.tell(2, 0.2)
-    learner.ask()
-    assert np.array_equal(study.learner.distribution, learner.distribution)
-
-
 def test_held_values_are_not_meant_by_params_again() -> None:
     space = kl.Space(colour=kl.Choice(["red"]))
     learner = kl.BanditExpWeights(space, kl.Mixed(space), horizon=50, loss_range=(0, 1), rng=0)
@@ -496,16 +408,6 @@ def test_a_subject_keeps_its_decision_until_it_is_told_or_expires() -> None:
     assert study.ask(subject="ann").id == 4
 
 
-def test_a_request_for_a_subject_gets_the_same_answer_after_it_was_told() -> None:
-    study, _, _ = created()
-    mine = study.ask(subject="ann")
-    assert study.ask(subject="ann", request="r").id == mine.id
-    study.tell(mine, 0.5)
-    assert same(study.ask(subject="ann", request="r"), mine)
-    assert study.ask(subject="ann").id == 1
-    assert kl.studies.verify(study.store, "prices").ok
-
-
 def test_subjects_are_hashed_unless_asked_otherwise_and_forgotten_on_demand() -> None:
     study, store, _ = created()
     mine = study.ask(subject="ann@example.org")
@@ -531,33 +433,6 @@ def test_subjects_are_hashed_unless_asked_otherwise_and_forgotten_on_demand() ->
 
 
 # Operators.
-
-
-def test_a_paused_study_makes_no_decisions_and_takes_values() -> None:
-    study, store, _ = created()
-    decision = study.ask(request="r")
-    study.pause(author="ana", reason="sale")
-    study.pause()
-    for one in (study, kl.Study.open(store, "prices")):
-        with pytest.raises(StudyPaused):
-            one.ask()
-    study.tell(decision, 0.5)
-    assert same(study.ask(request="r"), decision)
-    assert study.status().paused
-    study.resume()
-    study.ask()
-    assert kinds(study) == ["created", "asked", "paused", "told", "resumed", "asked"]
-    assert list(study.events())[2].data == {"author": "ana", "reason": "sale"}
-
-
-def test_a_button_that_is_sent_again_is_pressed_once() -> None:
-    study, _, _ = created()
-    study.pause()
-    study.pause(request="r")  # which changes nothing, and is found again
-    study.resume()
-    study.pause(request="r")
-    assert not study.status().paused
-    study.ask()
 
 
 def test_the_buttons_of_an_insured_learner_are_events() -> None:

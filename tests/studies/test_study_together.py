@@ -121,12 +121,8 @@ def test_a_call_that_is_refused_fails_alone() -> None:
     study, store, _ = created()
     works = [study.ask, lambda: study.tell(99, 0.5), lambda: study.ask(context="?"), study.ask]
     answers = together(study, store, works)
-    assert [type(answer).__name__ for answer in answers] == [
-        "Decision",
-        "UnknownDecision",
-        "ValueError",
-        "Decision",
-    ]
+    found = " ".join(type(answer).__name__ for answer in answers)
+    assert found == "Decision UnknownDecision ValueError Decision"
     assert kinds(study).count("asked") == 3
     assert kl.studies.verify(store, "prices").ok
 
@@ -190,11 +186,8 @@ def test_a_thread_that_is_interrupted_leaves_the_others_calls_to_them() -> None:
 
     study._worker._clock = interrupted
     answers = together(study, store, [study.ask] * 3)
-    assert sorted(type(answer).__name__ for answer in answers) == [
-        "Decision",
-        "Decision",
-        "KeyboardInterrupt",
-    ]
+    found = " ".join(sorted(type(answer).__name__ for answer in answers))
+    assert found == "Decision Decision KeyboardInterrupt"
     assert kinds(study).count("asked") == 4
     assert kl.studies.verify(store, "prices").ok
 
@@ -224,9 +217,7 @@ def test_an_interrupt_between_commit_and_answer_leaves_the_others_in_doubt() -> 
 def test_what_an_interrupted_thread_has_begun_is_thrown_away() -> None:
     study, store, _ = created()
     study.tell(study.ask(), 0.5)
-    store.before_commit = once(
-        KeyboardInterrupt()
-    )  # the learner has drawn, and nothing is committed
+    store.before_commit = once(KeyboardInterrupt())  # the learner has drawn, nothing is committed
     with pytest.raises(KeyboardInterrupt):
         study.ask(5)
     learner = bandit()
@@ -320,18 +311,6 @@ def test_an_unknown_commit_is_looked_for_and_done_once(happened: bool) -> None:
     assert kl.studies.verify(store, "prices").ok
     other = kl.Study.open(store, "prices")
     assert same(other.ask(2, request=list(study.events())[1].request), made)
-
-
-@pytest.mark.usefixtures("impatient")
-def test_an_unknown_commit_without_a_key_is_said_to_be_unknown() -> None:
-    study, store, _ = created()
-    store.after_commit = once(CommitUnknown("sync failed"))
-    with pytest.raises(CommitUnknown, match="sync failed"):
-        study.ask()
-    assert kinds(study).count("asked") == 1  # it was there
-    store.after_commit = once(CommitUnknown("sync failed"))
-    assert study.ask(request="key").id == 1
-    assert kinds(study).count("asked") == 2
 
 
 @pytest.mark.usefixtures("impatient")
@@ -586,7 +565,7 @@ def test_whoever_goes_on_from_a_snapshot_goes_on_exactly(name: str) -> None:
     """Opened again and again, against one that is never: the same decisions, and snapshots that a replay confirms."""
     study, store, clock = created(LEARNERS[name]())
     alone, waiting, theirs = LEARNERS[name](), [], []
-    for k in range(40):
+    for k in range(30):
         if k % 7 == 2:
             study = kl.Study.open(store, "prices", clock=clock)
         said = {"context": context_of(alone, k), "allowed": allowed_of(name, k)}

@@ -85,11 +85,8 @@ def names_of(some: list[Any], batch: Any) -> dict[str, Any]:
         "two parts": [some[:1], tuple(ids[1:])],
     }
     if batch is not None:
-        ways |= {
-            "a batch": batch,
-            "a batch in a list": [batch],
-            "parts of it": [batch[:1], batch[1:]],
-        }
+        ways |= {"a batch": batch, "a batch in a list": [batch]}
+        ways["parts of it"] = [batch[:1], batch[1:]]
     if ids == [*range(min(ids), max(ids) + 1)]:
         ways["a range"] = range(min(ids), max(ids) + 1)
     if len(some) == 1:
@@ -215,18 +212,8 @@ def bad_losses(case: Case, losses: list[Any]) -> dict[str, Any]:
     return bad
 
 
-BAD_COUNTS: list[Any] = [
-    0,
-    -1,
-    1.0,
-    True,
-    np.True_,
-    "3",
-    b"3",
-    [3],
-    np.array([3, 3]),
-    np.float64(3),
-]
+BAD_COUNTS: list[Any] = [0, -1, 1.0, True, np.True_, "3", b"3", [3], np.float64(3)]
+BAD_COUNTS.append(np.array([3, 3]))
 BAD_COUNTS += [float("nan"), 1j, object(), slice(3), 10**12, 2**63, 10**400, -(10**400)]
 
 BAD_ROUNDS: list[Any] = [0, -1, 1.5, True, "3", float("nan"), [3], 1j]
@@ -257,13 +244,7 @@ class Calls:
 
     def play(self, steps: int) -> str | None:
         """Some steps; what went wrong, if anything did."""
-        moves: list[Callable[[], str | None]] = [
-            self.ask,
-            self.ask,
-            self.tell,
-            self.tell,
-            self.tell,
-        ]
+        moves: list[Callable[[], str | None]] = [*[self.ask] * 2, *[self.tell] * 3]
         moves += [self.forget, self.look, self.restore]
         moves += [self.bad_ask, self.bad_tell, self.bad_tell, self.bad_forget, self.bad_look]
         for _ in range(steps):
@@ -330,10 +311,9 @@ class Calls:
 
     def ask(self) -> str | None:
         count = int(self.rng.integers(0, 5)) or None
-        forms = (
-            {"": count} if count is None else {f"{count}": count, f"np {count}": np.int64(count)}
-        )
-        forms |= {} if count is None else {f"array {count}": np.array(count)}
+        forms: dict[str, Any] = {f"{count or ''}": count}
+        if count is not None:
+            forms |= {f"np {count}": np.int64(count), f"array {count}": np.array(count)}
         got = self.shaped.ask(self._one_of(forms, "ask"))
         return self.asked(got, self.plain.ask(count), count)
 
@@ -448,20 +428,17 @@ class Calls:
 
     def bad_look(self) -> str | None:
         learner, rng = self.shaped, np.random.default_rng(0)
-        looks = {
-            f"guarantee rounds={_short(x)}": ("guarantee", lambda x=x: learner.guarantee(rounds=x))
-            for x in BAD_ROUNDS
-        }
-        looks |= {
-            f"peek {_short(x)}": ("peek", lambda x=x: learner.peek(rng, x)) for x in BAD_COUNTS
-        }
-        looks |= {
-            f"peek with {x!r}": ("peek", lambda x=x: learner.peek(x)) for x in (None, 3, np.random)
-        }
-        looks |= {
-            f"probability {_short(x)}": ("probability", lambda x=x: learner.probability(x))
-            for x in BAD_ACTIONS
-        }
+        bad: list[tuple[str, Callable[[Any], Any], list[Any]]] = [
+            ("guarantee", lambda x: learner.guarantee(rounds=x), BAD_ROUNDS),
+            ("peek", lambda x: learner.peek(rng, x), BAD_COUNTS),
+            ("peek", learner.peek, [None, 3, np.random]),
+            ("probability", learner.probability, BAD_ACTIONS),
+        ]
+        looks: dict[str, tuple[str, Callable[[], Any]]] = {}
+        for call, look, values in bad:
+            looks |= {
+                f"{call} {_short(x)}, {k}": (call, partial(look, x)) for k, x in enumerate(values)
+            }
         if not self.case.finite:
             looks["distribution"] = ("distribution", lambda: learner.distribution)
         if getattr(learner.settings, "tuning", None) != "paper":

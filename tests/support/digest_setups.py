@@ -445,11 +445,7 @@ bandit(
     contexts=kl.Contexts(LABELS, weights=WEIGHTS, allowed=MAY),
 )
 bandit(
-    "contexts with a kernel",
-    SHOP,
-    how=NUMBERED,
-    contexts=CELLS,
-    context_kernel=kl.Gaussian(0.4),
+    "contexts with a kernel", SHOP, how=NUMBERED, contexts=CELLS, context_kernel=kl.Gaussian(0.4)
 )
 bandit("late, reversed", how={"wait": 9, "late": backwards})
 bandit("late, mixed up", PLANE_BOWL, QUADRATIC, how={"wait": 20, "late": mixed_up})

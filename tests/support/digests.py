@@ -33,10 +33,7 @@ RECORD = Path(__file__).with_suffix(".json")
 FIRST = 20  # decisions that are kept in clear
 NUMBER = re.compile(r"(?<![\w.])-?\d+(,\d{3})*(\.\d+)?(e[+-]?\d+)?")
 TOLERANCE, SMALL = 1e-9, 1e-9  # relative, and absolute
-LOOSE, ROUGH = (
-    1e-6,
-    1e-4,
-)  # the same on another processor: errors of features are of the size of rounding's root
+LOOSE, ROUGH = 1e-6, 1e-4  # on another processor: features err by the root of rounding
 PROMISED = ("guarantee", "bound")  # how numbers that are promised begin
 LONGEST = 1500  # characters of a text that is kept
 

@@ -10,9 +10,7 @@ import warnings
 def in_fork(work):
     """What `work()` returns, or the error that it raises, in a forked child."""
     receive, send = os.pipe()
-    with warnings.catch_warnings(
-        action="ignore", category=DeprecationWarning
-    ):  # there may be threads
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # for threads
         child = os.fork()
     if child == 0:
         try:

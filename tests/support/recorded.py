@@ -32,9 +32,7 @@ LEARNERS = {
     "shared": lambda: bandit(contexts=kl.Contexts(SEGMENTS, weights=[0.5, 0.3, 0.2])),
     "insured": insured,
     "insured, segments": lambda: insured(
-        contexts=kl.Contexts(SEGMENTS, weights=[0.5, 0.3, 0.2]),
-        trigger=0.05,
-        premium=0.05,
+        contexts=kl.Contexts(SEGMENTS, weights=[0.5, 0.3, 0.2]), trigger=0.05, premium=0.05
     ),
     "insured, apart": lambda: insured(contexts=kl.Contexts(SEGMENTS)),
     "insured, robust": lambda: insured(trigger=0.01, premium=0.01),

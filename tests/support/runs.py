@@ -9,15 +9,8 @@ from pathlib import Path
 
 from koloss.games.trace import read_npz
 
-TIMES = (
-    "seconds",
-    "learner_seconds",
-    "round_seconds",
-    "run_seconds",
-    "making",
-    "digest",
-    "machine",
-)
+TIMES = {"seconds", "learner_seconds", "round_seconds", "run_seconds"}
+TIMES |= {"making", "digest", "machine"}
 
 SPEC = """\
 [game]

@@ -70,13 +70,8 @@ class Server:
             for path in (self.folder, password_file):
                 os.chown(path, owner.pw_uid, owner.pw_gid)
         command = ["--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={password_file}"]
-        command += [
-            "--encoding=UTF8",
-            "--locale=C",
-            "--no-sync",
-            "--wal-segsize=1",
-            f"--username={USER}",
-        ]
+        command += ["--encoding=UTF8", "--locale=C", "--no-sync", "--wal-segsize=1"]
+        command.append(f"--username={USER}")
         initdb = self._begin("initdb", *command, "-D", self.data)
         if initdb.wait(PATIENCE):
             raise RuntimeError(f"initdb failed: {self.log}")

@@ -151,22 +151,11 @@ def fault(value: Any) -> str | None:
 @st.composite
 def point_sets(draw: Any, *, sound: bool = False) -> Any:
     """Arrays of points: degenerate, huge, tiny, and unless they are to be sound none at all."""
-    d, n, seed = (
-        draw(st.sampled_from([1, 2, 5, 20, 100])),
-        draw(st.sampled_from([2, 7, 30])),
-        draw(st.integers(0, 9)),
-    )
-    cloud, size = (
-        np.random.default_rng(seed).uniform(-1, 1, (n, d)),
-        draw(st.sampled_from(MAGNITUDES)),
-    )
+    d, n = draw(st.sampled_from([1, 2, 5, 20, 100])), draw(st.sampled_from([2, 7, 30]))
+    cloud = np.random.default_rng(draw(st.integers(0, 9))).uniform(-1, 1, (n, d))
+    size, line = draw(st.sampled_from(MAGNITUDES)), np.linspace(-1, 1, 9)
     sets = [
-        *(
-            cloud,
-            np.outer(np.linspace(-1, 1, 9), np.ones(d)),
-            np.repeat(cloud, 3, axis=0),
-            cloud[:1],
-        ),
+        *(cloud, np.outer(line, np.ones(d)), np.repeat(cloud, 3, axis=0), cloud[:1]),
         *(np.zeros((4, d)), np.ones((3, d)), 1 + 1e-16 * cloud, 1 + 1e-12 * cloud, 1e8 + cloud),
         *(cloud * 1e-9, np.eye(d), -np.eye(d)),
     ]
@@ -175,14 +164,8 @@ def point_sets(draw: Any, *, sound: bool = False) -> Any:
             *(cloud * min(size, 1e300), cloud * [size if i == 0 else 1.0 for i in range(d)]),
             *(np.vstack([cloud, cloud + 1e-15]), np.vstack([cloud, np.full(d, size)])),
             *(cloud.astype(np.float32), cloud.round().astype(int), cloud.tolist()),
-            *(
-                np.full((2, d), math.nan),
-                np.empty((0, d)),
-                [[]],
-                [[10**400]],
-                "points",
-                np.full((2, d), 1e308),
-            ),
+            *(np.full((2, d), math.nan), np.full((2, d), 1e308), np.empty((0, d))),
+            *([[]], [[10**400]], "points"),
         ]
     return sets[draw(st.integers(0, len(sets) - 1))]  # fmt: skip
 

@@ -136,20 +136,9 @@ def bad_params(good: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, now in good.items():
         yield f"without {name}", {k: v for k, v in good.items() if k != name}
         yield f"{name} in capitals", {k.upper() if k == name else k: v for k, v in good.items()}
-        for value in (
-            "nobody",
-            "",
-            b"lru",
-            math.nan,
-            math.inf,
-            -1,
-            10**400,
-            1j,
-            object(),
-            [1],
-            {},
-            np.zeros(2),
-        ):
+        odd: list[Any] = ["nobody", "", b"lru", math.nan, math.inf, -1, 10**400, 1j]
+        odd += [object(), [1], {}, np.zeros(2)]
+        for value in odd:
             yield f"{name} = {short(value)}", good | {name: value}
         if now is not None:
             yield f"{name} = None", good | {name: pick_none(name)}
@@ -251,11 +240,8 @@ class Requests(Calls):
             shaped, plain = (list(side) for side in zip(*pairs, strict=True))
             if count is None:
                 return {"context": shaped[0]}, {"context": plain[0]}, None
-            return (
-                {"context": self._one_of({"a list": shaped, "a tuple": tuple(shaped)}, "as")},
-                {"context": plain},
-                None,
-            )
+            given = self._one_of({"a list": shaped, "a tuple": tuple(shaped)}, "as")
+            return {"context": given}, {"context": plain}, None
         if self.rng.random() < 0.25:
             return {}, {}, None
         offered = self.available()

@@ -12,6 +12,25 @@ from tests.support.memory import MemoryStore
 
 POINTS = kl.Points(np.linspace(0, 1, 6)[:, None])
 
+ARMS = """name = "arms"
+kernel = {kind = "Gaussian", bandwidth = 0.5}
+
+[study]
+lease = 60
+default = 1
+
+[actions]
+kind = "Points"
+X = [[0.0], [0.5], [1.0]]
+
+[learner]
+kind = "BanditExpWeights"
+horizon = 100
+loss_range = [0, 1]
+seed = 3
+"""
+"""A spec."""
+
 
 def bandit(**settings: Any) -> kl.BanditExpWeights:
     said = {"horizon": 2000, "loss_range": (0, 1), "rng": 0, **settings}

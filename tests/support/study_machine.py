@@ -107,6 +107,7 @@ class Model:
         self.ends: dict[int, float] = {}  # of leases that have not run out
         self.held: dict[int, float] = {}
         self.told: set[int] = set()
+        self.unused = 0  # values that came after a default
         self.closed: set[int] = set()  # heard by the learner, or never to be
         self.answers: dict[str, tuple[Any, Any]] = {}
         self.subjects: dict[str, int] = {}
@@ -174,6 +175,7 @@ class Model:
             self.told |= values.keys()
             early = {i: v for i, v in values.items() if self.window and i in self.ends}
             self.held |= early
+            self.unused += len(self.closed & values.keys())
             late = {i: v for i, v in values.items() if i not in early and i not in self.closed}
             if not self.window:
                 for i in values:
@@ -295,11 +297,7 @@ class Machine(RuleBasedStateMachine):
     def crash(self, who: int) -> None:
         self.studies[who] = self.opened()
 
-    @rule(
-        who=WHO,
-        key=KEYS,
-        fault=st.sampled_from(FAULTS),
-    )
+    @rule(who=WHO, key=KEYS, fault=st.sampled_from(FAULTS))
     def ask_and_fail(self, who: int, key: str | None, fault: tuple[str, Any]) -> None:
         """The store fails, or the process ends, before the commit or after it."""
         place, error = fault
@@ -333,6 +331,7 @@ class Machine(RuleBasedStateMachine):
         for study in [*self.studies, self.opened()]:
             assert study.learner.state()["digest"] == mine
             study.store.close()
+        assert self.studies[0].status().unused == self.model.unused
         events = self.studies[0].store.events("prices", limit=10**6)
         asked = [event for event in events if event.kind == "asked"]
         assert [event.decision for event in asked] == [one.id for one in self.model.made]
