@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from koloss.actions import SpacePoints
 from koloss.core.arrays import as_int, shown
 from koloss.errors import UnknownDecision
-from koloss.learners.reading import Reader
+from koloss.learners.reading import Reader, plain
 from koloss.learners.waiting import Batch, Entry, L, Late, Waiting
 
 DEEPEST = 8
@@ -391,7 +391,7 @@ class Ledger(Generic[L]):
         return {
             **some,
             "mark": self.mark,
-            **{name: getattr(self, name) for name in self._COUNTS},
+            **plain(self, *self._COUNTS),
             "laws": [law.to_dict() for law in whole],
             "remains": _stacked(late),
             "opened": np.array(self.opened, dtype=np.int64),
@@ -409,8 +409,7 @@ class Ledger(Generic[L]):
         `lengths` are those that what is left of a law may have.
         """
         ledger = cls(data.word("mark"))
-        for name in cls._COUNTS:
-            setattr(ledger, name, data.count(name))
+        data.fill(ledger, *cls._COUNTS)
         if not ledger.heard <= ledger.made - ledger.forgotten:
             data.refuse("made", "must be at least what was heard and forgotten", ledger.made)
         ledger.opened.extend(data.array("opened", (None,), 0, whole=True).tolist())

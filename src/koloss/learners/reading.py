@@ -42,6 +42,15 @@ def shown(value: Any) -> str:
         return f"a value of type {type(value).__name__}"
 
 
+def plain(thing: Any, *names: str) -> dict[str, Any]:
+    """Attributes as plain data for a snapshot, arrays copied."""
+    values = {name: getattr(thing, name) for name in names}
+    for name, value in values.items():
+        if isinstance(value, np.ndarray):
+            values[name] = value.astype(np.int64) if value.dtype == bool else value.copy(order="K")
+    return values
+
+
 class Reader:
     """A part of a snapshot.
 
@@ -191,10 +200,14 @@ class Reader:
             self.refuse(name, f"must be {rule}", value)
         return value
 
-    def record(self, kind: type[T], /, **known: Any) -> T:
-        """A dataclass of numbers, truth values and words, each of its declared type; what is known already is not read."""
+    def record(self, kind: type[T], /, least: float = -math.inf, **known: Any) -> T:
+        """A dataclass of numbers from the least, truth values and words, by their declared types; what is known is not read."""
+
+        def number(name: str) -> float:
+            return self.number(name, least)
+
         read: dict[str, Callable[[str], Any]] = {
-            "bool": self.flag, "int": self.count, "float": self.number, "str": self.word
+            "bool": self.flag, "int": self.count, "float": number, "str": self.word
         }  # fmt: skip
         values = dict(known)
         for field in fields(kind):  # type: ignore[arg-type]
@@ -203,6 +216,24 @@ class Reader:
             if field.name not in known:
                 values[field.name] = read[declared](field.name) if there or not optional else None
         return kind(**values)
+
+    def fill(self, thing: Any, *names: str, least: float = -LARGEST) -> None:
+        """Set attributes to what `plain` has kept of them: of the type and the shape that they have now, numbers from the least."""
+        for name in names:
+            setattr(thing, name, self._like(name, getattr(thing, name), least))
+
+    def _like(self, name: str, now: Any, least: float) -> Any:
+        if isinstance(now, bool):
+            return self.flag(name)
+        if isinstance(now, int):
+            return self.count(name)
+        if isinstance(now, float):
+            return self.number(name, least)
+        if now.dtype == bool:
+            return self.flags(name, len(now))
+        whole, columns = now.dtype.kind == "i", now.ndim > 1 and now.flags.f_contiguous
+        least = max(least, 0) if whole else least
+        return self.array(name, now.shape, least, whole=whole, order="F" if columns else None)
 
     # Arrays, always copies.
 

@@ -34,7 +34,6 @@ class Turn:
         """The epoch of a context is over when that context comes again, not before."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         epochs = [epoch.to_dict() for epoch in self.epochs.values()]
         contexts = np.array(list(self.epochs), dtype=np.int64)
         return {"number": self.number, "contexts": contexts, "epochs": epochs}

@@ -72,7 +72,6 @@ class BallLaw:
         self.matrix = self.vector = self.ahead = self.mean = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         return {name: getattr(self, name) for name in self.__slots__ if name != "mean"}
 
 
@@ -320,7 +319,6 @@ class BallEngine:
     # Snapshots.
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in SAID}
         return {**values, "problem": asdict(self.problem), "rates": asdict(self.rates)}
 
@@ -356,7 +354,6 @@ class BallEngine:
         return remembered
 
     def load(self, data: Reader, name: str) -> None:
-        """Take back what `save` gave."""
         self._remember(data.raw(name))
 
     def _remember(self, data: Any) -> None:

@@ -57,7 +57,6 @@ class PairsLaw:
         self.p = self.cdf = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         return {name: getattr(self, name) for name in self.__slots__ if name != "around"}
 
 

@@ -40,7 +40,7 @@ from koloss.learners.bandit.realised import Tally
 from koloss.learners.bandit.restoring import rates_from_dict
 from koloss.learners.base import Recommendation
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import LARGEST, Reader
+from koloss.learners.reading import Reader, plain
 from koloss.learners.waiting import Late
 
 if TYPE_CHECKING:
@@ -85,7 +85,6 @@ class Epoch:
         self.law.shrink()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {**values, "law": self.law.to_dict()}
 
@@ -402,7 +401,7 @@ class Exp2:
     # Snapshots.
 
     _NUMBERS: ClassVar = (
-        *("horizon", "batch", "made", "heard", "late", "mass", "level", "epochs"),
+        *("made", "heard", "late", "mass", "level", "epochs"),
         *("at_once", "longest_at_once"),
     )
 
@@ -410,9 +409,8 @@ class Exp2:
         """Plain data for a snapshot; the engine and the epochs are kept elsewhere."""
         masks = {} if self.masks is None else {"masks": self.masks.to_dict()}
         return masks | {
-            **{name: getattr(self, name) for name in self._NUMBERS},
+            **plain(self, "horizon", "batch", "theta", *self._NUMBERS),
             "rates": asdict(self.rates),
-            "theta": self.theta.copy(),
             "credit": None if self.credit is None else np.array(to_numpy(self.credit)),
             "range": self.range.to_dict(),
             "tally": None if self.tally is None else self.tally.to_dict(),
@@ -428,27 +426,19 @@ class Exp2:
             horizon = data.count("horizon", 1, horizon)
         rates = rates_from_dict(data.part("rates"), horizon)
         exp2 = cls(engine, rates, horizon=horizon, batch=data.count("batch", 1))
-        exp2.made = made = data.count("made")
-        exp2.heard = heard = data.count("heard", 0, made)
-        exp2.late = data.count("late", 0, heard)
-        exp2.mass = data.number("mass", 0, heard * (1 + 1e-9))
-        exp2.epochs = data.count("epochs", min(made, 1), made)
-        exp2.at_once = data.count("at_once", 0, made)
-        exp2.longest_at_once = data.count("longest_at_once", 0, exp2.at_once)
-        exp2.theta = data.array("theta", exp2.theta.shape)
+        data.fill(exp2, *cls._NUMBERS, "theta")
         if exp2.credit is not None:
             credit = data.array("credit", tuple(exp2.credit.shape), 0)
             exp2.credit = engine.as_credit(credit)  # type: ignore[union-attr]
         else:
             data.nothing("credit")
-        exp2.level = data.number("level", -LARGEST, LARGEST)
         exp2.range = LossRange.from_dict(data.part("range"), exp2.range)
         if data.has("tally"):
-            exp2.tally.load(data.part("tally"), heard, getattr(engine, "as_credit", None))
+            exp2.tally.load(data.part("tally"), getattr(engine, "as_credit", None))
         else:
             exp2.tally = None
         if data.has_key("masks"):
-            exp2.masks = Masks.from_dict(data.part("masks"), len(engine.actions), made)  # type: ignore[arg-type]
+            exp2.masks = Masks.from_dict(data.part("masks"), len(engine.actions))  # type: ignore[arg-type]
         engine.load(data, "sampler")
         return exp2
 
@@ -465,11 +455,7 @@ class Exp2:
 
     def epoch_from_dict(self, data: Reader) -> Epoch:
         """An epoch that `to_dict` has made plain."""
-        number, over, draws = (
-            data.count("number", 1, self.epochs),
-            data.flag("over"),
-            data.count("draws", 1),
-        )
+        number, over = data.count("number", 1, self.epochs), data.flag("over")
         engine = self.engine_of(number)
         m = engine.problem.rank
         sums: list[Any] = [None, None]
@@ -478,28 +464,13 @@ class Exp2:
                 data.nothing(name)
             else:
                 sums[k] = data.array(name, (m,))
-        law, heard = (
-            engine.law_from_dict(data.part("law"), over),
-            data.count("heard", 0, draws),
-        )
-        return Epoch(
-            law=law,
+        return data.record(
+            Epoch,
+            law=engine.law_from_dict(data.part("law"), over),
             number=number,
-            eta=data.number("eta", 0),
             gamma=data.number("gamma", 0, 1, positive=True),
-            weight=data.number("weight", 0, 1),
-            center=data.number("center", -LARGEST, LARGEST),
-            scale=data.number("scale", 0, LARGEST),
-            half=data.number("half", 0),
-            at_once=data.flag("at_once"),
             gain=sums[0],
             anchor=sums[1],
-            anchor_drift=data.number("anchor_drift", 0),
-            anchor_heard=data.count("anchor_heard", 0, heard),
-            draws=draws,
-            heard=heard,
-            over=over,
-            beside=data.number("beside", 0),
         )
 
     def check(self, data: Reader) -> None:

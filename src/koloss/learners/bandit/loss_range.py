@@ -102,7 +102,6 @@ class LossRange:
         return False
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         names = ("heard_low", "heard_high", "beyond", "listened")
         return {name: getattr(self, name) for name in names}
 

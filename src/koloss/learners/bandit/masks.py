@@ -34,7 +34,7 @@ from koloss.learners.bandit.ridge import choose_ridge_design
 from koloss.learners.bandit.sampled import SampledEngine
 from koloss.learners.bandit.tuning import choose_design
 from koloss.learners.ledger import Drawn, Ledger
-from koloss.learners.reading import LARGEST, Reader
+from koloss.learners.reading import Reader, plain
 
 if TYPE_CHECKING:
     from koloss.learners.bandit.exp2 import Exp2
@@ -72,7 +72,6 @@ class Masked:
         """There is no less."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         rows = np.array(self.rows, dtype=np.int64)
         return {**values, "allowed": self.allowed.astype(np.int64), "rows": rows}
@@ -86,12 +85,9 @@ class Masked:
             data.refuse("rows", "must be actions that are allowed", rows)
         if not bonus:
             data.nothing("bonus")
-        return cls(
+        return data.record(
+            cls,
             number=data.count("number", 1, epochs),
-            weight=data.number("weight", 0, 1),
-            center=data.number("center", -LARGEST, LARGEST),
-            scale=data.number("scale", 0, LARGEST),
-            half=data.number("half", 0),
             allowed=allowed,
             rows=rows,
             directions=data.array("directions", (len(rows), actions)),
@@ -158,18 +154,13 @@ class Masks:
             getattr(self, name)[added] = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-        return {"made": self.made} | {name: getattr(self, name).copy() for name in self._SUMS}
+        return plain(self, "made", *self._SUMS)
 
     @classmethod
-    def from_dict(cls, data: Reader, actions: int, made: int) -> Masks:
-        """The same in a snapshot of a game with so many actions and decisions."""
+    def from_dict(cls, data: Reader, actions: int) -> Masks:
+        """The same in a snapshot of a game with so many actions."""
         masks = cls(actions)
-        masks.made = data.count("made", 1, made)
-        masks.told, masks.slept, masks.level = (
-            data.array(name, (actions,)) for name in ("told", "slept", "level")
-        )
-        masks.mass = data.array("mass", (actions,), 0, masks.made * (1 + 1e-9))
+        data.fill(masks, "made", *cls._SUMS)
         return masks
 
     def __getstate__(self) -> dict[str, Any]:

@@ -69,7 +69,6 @@ class PointsLaw:
         self.p = self.cdf = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         return {name: getattr(self, name) for name in ("factor", "p", "cdf", "bonus")}
 
 
@@ -334,7 +333,6 @@ class PointsEngine:
     # Snapshots.
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in SAID}
         schedule = None if self.schedule is None else self.schedule.to_dict()
         numbers = {"problem": asdict(self.problem), "rates": asdict(self.rates)}
@@ -410,7 +408,6 @@ class PointsEngine:
         """Nothing of it changes during a game."""
 
     def load(self, data: Reader, name: str) -> None:
-        """Take back what `save` gave."""
         data.nothing(name)
 
     def law_from_dict(self, data: Reader, over: bool) -> PointsLaw:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from koloss.core.arrays import to_numpy
 from koloss.guarantees import Guarantee, promises
-from koloss.learners.reading import LARGEST, Reader
+from koloss.learners.reading import Reader
 
 if TYPE_CHECKING:
     from koloss.learners.bandit.exp2 import Exp2
@@ -49,14 +49,12 @@ class Tally:
                 self.credit = self.credit + bonus[0] * bonus[1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         credit = None if self.credit is None else to_numpy(self.credit)
         return {"paid": self.paid, "count": self.count, "theta": self.theta, "credit": credit}
 
-    def load(self, data: Reader, most: int, place: Any) -> None:
+    def load(self, data: Reader, place: Any) -> None:
         """Take back what `to_dict` gave; `place` puts bonuses where they belong."""
-        self.paid = data.number("paid", -LARGEST, LARGEST)
-        self.count = data.count("count", 0, most)
+        data.fill(self, "paid", "count")
         if self.theta is None:
             data.nothing("theta", "credit")
             return

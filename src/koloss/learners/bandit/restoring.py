@@ -27,8 +27,10 @@ def problem_from_dict(data: Reader, rank: int, settings: BanditSettings) -> Band
     """The numbers of the bound, of a game with so many features and these settings."""
     return data.record(
         BanditProblem,
+        least=0.0,
         rank=rank,
-        ridge=data.part("ridge").record(Ridge) if data.has("ridge") else None,
+        ridge=data.part("ridge").record(Ridge, least=0.0) if data.has("ridge") else None,
+        shrink=settings.sample_error if settings.covariance == "sampled" else 0.0,
         delay=settings.planned_delay,
         learned=settings.learns_range,
         hindsight=settings.regret == "hindsight",

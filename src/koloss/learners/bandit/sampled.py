@@ -21,14 +21,15 @@ Floats = NDArray[np.float64]
 class SampledEngine(PointsEngine):
     """The engine of points with Σ̂, the covariance of fresh draws from p, in place of Σ; its features are on the host."""
 
+    kappa: float  # on which depends how many draws there are
+
     is_sampled: ClassVar[bool] = True
-    samples: float  # κ, on which depends how many draws there are
 
     @classmethod
-    def of(cls, engine: PointsEngine, samples: float) -> SampledEngine:
+    def of(cls, engine: PointsEngine, kappa: float) -> SampledEngine:
         """The same game with a sampled covariance."""
         values = {field.name: getattr(engine, field.name) for field in fields(engine)}
-        return cls(**values, samples=samples)
+        return cls(**values, kappa=kappa)
 
     def _factor(self, p: Floats, eta: float, rng: Any) -> Any:
         """The factor of Σ̂; of Σ where the draws fail to span the space."""
@@ -39,10 +40,10 @@ class SampledEngine(PointsEngine):
     def frequencies(self, p: Floats, eta: float, rng: Any) -> Floats:
         """Shares of as many draws from p as theory A4 asks for."""
         failure = 1.0 / self.problem.rounds**2
-        size = bandit.sample_count(self.problem, eta, self.samples, failure)
+        size = bandit.sample_count(self.problem, eta, self.kappa, failure)
         shares: Floats = rng.multinomial(size, p / p.sum()) / size
         return shares
 
     @classmethod
     def from_dict(cls, data: Reader, settings: BanditSettings) -> SampledEngine:
-        return cls.of(PointsEngine.from_dict(data, settings), data.number("samples", positive=True))
+        return cls.of(PointsEngine.from_dict(data, settings), data.number("kappa", positive=True))

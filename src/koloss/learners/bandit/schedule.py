@@ -31,7 +31,6 @@ class Schedule:
     certificates: Certificates
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         return asdict(self)
 
     @classmethod

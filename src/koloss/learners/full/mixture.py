@@ -128,12 +128,10 @@ class MeanAction:
     total: Any
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         parts = {name: to_plain(getattr(self, name)) for name in ("mean", "centre", "total")}
         return {"mixture": self.mixture.to_dict(), **parts}
 
     def load(self, data: Reader) -> None:
-        """Take such data back."""
         mixture, game = data.part("mixture"), self.game
         if game.is_finite:
             atoms = mixture.array("rows", (None,), 0, len(game.points) - 1, whole=True)

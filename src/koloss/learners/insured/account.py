@@ -22,14 +22,14 @@ O(a) as little as when they are entered. What is withdrawn is not looked at. The
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss.learners.bandit.shares import Shares
 from koloss.learners.insured.exploration import largest, lowest, smallest
-from koloss.learners.reading import Reader
+from koloss.learners.reading import Reader, plain
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -200,19 +200,15 @@ class Account:
         self.total *= factor
         self.variance *= factor**2
 
+    _KEPT: ClassVar = ("total", "variance", "born", "before", "outstanding")
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-        names = ("total", "variance", "born", "before")
-        sums = {name: getattr(self, name).copy() for name in names}
-        return {**sums, "outstanding": self.outstanding}
+        return plain(self, *self._KEPT)
 
     @classmethod
     def from_dict(cls, data: Reader, actions: int, shares: Shares | None = None) -> Account:
         """The account in a snapshot."""
         account = cls(actions, shares)
-        account.total = data.array("total", (actions,))
+        data.fill(account, *cls._KEPT)
         account.variance = data.array("variance", (actions,), 0)
-        account.outstanding = most = data.count("outstanding")
-        account.born = data.array("born", (actions,), 0, whole=True)
-        account.before = data.array("before", (actions,), 0, most, whole=True)
         return account

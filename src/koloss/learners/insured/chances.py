@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
-from koloss.learners.reading import Reader
+from koloss.learners.reading import Reader, plain
 
 REST = 100
 """Losses after a stop before the policy may play again on evidence; twice as many after every further one."""
@@ -66,18 +66,17 @@ class Chances:
         """Whether to let it play again, once so many losses have been heard, with so much room left in its budget."""
         return self.rest(heard) == 0 and room > ROOM * leverage and self.deviations > CHANCE
 
+    _KEPT: ClassVar = ("stops", "since", "gain", "spread")
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         chosen = [[decision, action] for decision, action in self.chosen.items()]
-        numbers = {name: getattr(self, name) for name in ("stops", "since", "gain", "spread")}
-        return {**numbers, "chosen": chosen}
+        return {**plain(self, *self._KEPT), "chosen": chosen}
 
     @classmethod
     def from_dict(cls, data: Reader, actions: int) -> Chances:
         """What a snapshot says."""
         chances = cls()
-        chances.stops, chances.since = data.count("stops"), data.count("since")
-        chances.gain, chances.spread = data.number("gain"), data.number("spread", 0)
+        data.fill(chances, *cls._KEPT)
         pairs = data.items("chosen")
         for k in range(len(pairs)):
             pair = pairs.items(str(k), 2)

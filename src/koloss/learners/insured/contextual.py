@@ -162,7 +162,6 @@ class ContextGame:
     # Snapshots.
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         plan, play, policy = self.plan, self.play, self.play.policy
         parts: dict[str, Any] = {"owns": None, "watched": None, "robust": None}
         if isinstance(plan.robust, OwnRows):

@@ -159,7 +159,6 @@ class Exploration:
         return reach
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         names = ("number", "features", "weights", "era")
         among = {} if self.among is None else {"among": self.among.astype(np.int64)}
         return (

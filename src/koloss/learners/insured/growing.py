@@ -325,7 +325,6 @@ class Growth:
         return replace(promise, assumptions=assumptions, remarks=(*promise.remarks, *notes))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         numbers = {name: getattr(self, name) for name in ("limit", "filled", "due")}
         return {**numbers, **self.landmarks.to_dict(), "whitening": list(self.whitening)}
 

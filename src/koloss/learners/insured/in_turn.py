@@ -24,7 +24,7 @@ from koloss.guarantees.contexts import horizons
 from koloss.guarantees.insured_contexts import exploration
 from koloss.learners.insured.exploration import softmax, within
 from koloss.learners.insured.segments import Bools, Floats, Watch
-from koloss.learners.reading import ROUNDING, Reader
+from koloss.learners.reading import ROUNDING, Reader, plain
 
 KAPPA = 2.0
 """κ: how far one estimate may move a log-weight."""
@@ -53,8 +53,7 @@ class Own:
         return within(W @ (W.T @ (self.weights * values)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-        return {"features": self.features, "weights": self.weights}
+        return plain(self, "features", "weights")
 
     @classmethod
     def from_dict(cls, data: Reader, actions: int) -> Own:
@@ -118,7 +117,6 @@ class Parts:
     of: Mapping[int, Part]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         parts = [(c, p.rate, p.factor, p.bonus) for c, p in self.of.items()]
         names = ("context", "rate", "factor", "bonus")
         return {"parts": [dict(zip(names, one, strict=True)) for one in parts]}
@@ -205,16 +203,10 @@ class OwnRows:
         return int(self.sums[context].argmin())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-        awake = self.awake.astype(np.int64)
-        return {"sums": self.sums.copy(), "made": self.made.copy(), "awake": awake}
+        return plain(self, "sums", "made", "awake")
 
     def load(self, data: Reader) -> None:
-        """Take back what `to_dict` gave."""
-        C, K = self.sums.shape
-        self.sums = data.array("sums", (C, K))
-        self.made = data.array("made", (C,), 0, whole=True)
-        self.awake = data.flags("awake", C)
+        data.fill(self, "sums", "made", "awake")
 
     def observed_from_dict(self, data: Reader) -> Parts:
         """Of a round in a snapshot."""

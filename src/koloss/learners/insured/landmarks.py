@@ -28,7 +28,7 @@ from koloss.learners.insured.forecast import (
     Trusted,
 )
 from koloss.learners.insured.regression import GUESSED, UNIFORM
-from koloss.learners.reading import FARTHEST, SMALLEST, Reader
+from koloss.learners.reading import FARTHEST, SMALLEST, Reader, plain
 from koloss.proxy.pivoted_cholesky import greedy
 
 Floats = NDArray[np.float64]
@@ -159,20 +159,16 @@ class History:
         return F.T @ (w[:, None] * F), F.T @ (w * y), float(w @ (y * y)), float(w.sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         rows, values = [row for row, _ in self.recent], [y for _, y in self.recent]
         recent = {"rows": np.array(rows, dtype=np.int64), "losses": np.array(values, dtype=float)}
-        sums = {"counts": self.counts.copy(), "sums": self.sums.copy(), "squares": self.squares}
-        return {**sums, **recent}
+        return {**plain(self, "counts", "sums", "squares"), **recent}
 
     @classmethod
     def from_dict(cls, data: Reader, rows: int) -> History:
         """The history in a snapshot."""
         history = cls(rows)
-        history.counts = data.array("counts", (rows,), 0)
-        most = float(history.counts.max(initial=0.0))
-        history.sums = data.array("sums", (rows,), -most, most)
-        history.squares = data.number("squares", 0)
+        data.fill(history, "sums")
+        data.fill(history, "counts", "squares", least=0.0)
         recent = data.array("rows", (None,), 0, rows - 1, whole=True)
         losses = data.array("losses", (len(recent),), -1, 1)
         history.recent = list(zip(recent.tolist(), losses.tolist(), strict=True))

@@ -14,7 +14,7 @@ is discounted they cancel.
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from scipy.linalg.blas import ddot, dsymv, dsyr
 from koloss.core import linalg
 from koloss.learners.insured.bandwidths import CONSTANT
 from koloss.learners.insured.forecast import Forecaster
-from koloss.learners.reading import ROUNDING, Reader
+from koloss.learners.reading import ROUNDING, Reader, plain
 
 Floats = NDArray[np.float64]
 
@@ -240,10 +240,11 @@ class Pending:
 
     # Snapshots.
 
+    _KEPT: ClassVar = ("count", "heard", "proposed", "laws", "mass")
+
     def state(self) -> dict[str, Any]:
         """Plain data for a snapshot, without the forecast."""
-        names = ("count", "heard", "proposed", "laws", "mass")
-        kept = {name: copy(getattr(self, name)) for name in names}
+        kept = plain(self, *self._KEPT)
         if not self._is_fresh:
             return {**kept, "covariance": None, "variance": None, "steps": 0}
         C, v = self._covariance.copy(order="F"), self._variance.copy()
@@ -253,12 +254,8 @@ class Pending:
     def from_state(cls, forecaster: Forecaster, data: Reader) -> Self:
         """What was in flight in a snapshot."""
         pending = cls(forecaster)
-        (N, m), D = forecaster.features.shape, len(pending.discounts)
-        pending.count, pending.heard = data.count("count"), data.count("heard")
-        most = pending.count * (1 + ROUNDING)
-        pending.proposed = data.array("proposed", (D, N), 0, most)
-        pending.laws = data.array("laws", (D, N), 0, most)
-        pending.mass = data.array("mass", (D,), 0, most)
+        N, m = forecaster.features.shape
+        data.fill(pending, *cls._KEPT, least=0.0)
         pending._steps = data.count("steps")
         if data.has("covariance"):
             pending._covariance = data.array("covariance", (m, m), order="F")

@@ -24,7 +24,7 @@ from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson
 from koloss.learners.insured.segments import Bools, Floats, OneByOne, Rows, Together
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import ROUNDING, Reader
+from koloss.learners.reading import ROUNDING, Reader, plain
 from koloss.learners.waiting import Entry
 
 
@@ -45,7 +45,6 @@ class ContextRound:
         """There is no less."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         observed = None if self.observed is None else self.observed.to_dict()
         return {**values, "watched": self.watched.astype(np.int64), "observed": observed}
@@ -298,17 +297,15 @@ class PerContext:
 
     # Snapshots.
 
-    _COUNTS: ClassVar = ("asks", "at_once", "late")
-    _EACH: ClassVar = ("rounds", "explored", "chances")
+    _KEPT: ClassVar = (
+        *("asks", "at_once", "late", "rounds", "explored", "chances"),
+        *("noise", "heard", "paid"),
+    )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot: what changes during the game, beside the forecast and the policy."""
         return {
-            **{name: getattr(self, name) for name in self._COUNTS},
-            **{name: getattr(self, name).copy() for name in self._EACH},
-            "noise": self.noise.copy(),
-            "heard": self.heard.copy(),
-            "paid": self.paid.copy(),
+            **plain(self, *self._KEPT),
             "watch": self.watch.to_dict(),
             "robust": self.robust.to_dict(),
             "pending": self.pending.state(),
@@ -317,15 +314,9 @@ class PerContext:
         }
 
     def load(self, data: Reader) -> None:
-        """Take back what `to_dict` gave."""
         C = self.shape[0]
-        for name in self._COUNTS:
-            setattr(self, name, data.count(name))
-        for name in self._EACH:
-            setattr(self, name, data.array(name, (C,), 0, whole=True))
+        data.fill(self, *self._KEPT)
         self.noise = data.array("noise", (C,), 0)
-        self.heard = data.array("heard", (2, C), 0, whole=True)
-        self.paid = data.array("paid", (2, C))
         self.watch.load(data.part("watch"))
         self.robust.load(data.part("robust"))
         self.pending = Pending.from_state(self.forecaster, data.part("pending"))
@@ -341,13 +332,12 @@ class PerContext:
         observed = None
         if data.has("observed"):
             observed = self.robust.observed_from_dict(data.part("observed"))
-        return ContextRound(
-            number=data.count("number", 1, self.asks),
+        return data.record(
+            ContextRound,
             prediction=data.array("prediction", (C, K), -0.5 - ROUNDING, 0.5 + ROUNDING),
             watched=data.flags("watched", C),
             observed=observed,
             choice=data.count("choice", 0, C * K - 1) if data.has("choice") else None,
-            strayed=data.flag("strayed"),
         )
 
 

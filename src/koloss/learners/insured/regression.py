@@ -223,15 +223,9 @@ class Regression:
         discount, ridge = data.number("discount", 1e-3, 1), data.number("ridge", positive=True)
         root = data.array("root", (m, m), order="F")
         regression = cls(features, discount=discount, ridge=ridge, root=root)
-        for name in ("gram", "C"):
-            setattr(regression, name, data.array(name, (m, m), order="F"))
-        for name in ("moment", "theta"):
-            setattr(regression, name, data.array(name, (m,)))
-        for name in cls._NUMBERS:
-            setattr(regression, name, data.number(name, 0, LARGEST))
+        data.fill(regression, "gram", "C", "moment", "theta", "heard")
+        data.fill(regression, *cls._NUMBERS, "grown", least=0.0)
         regression.guess = data.number("guess", SMALLEST, LARGEST)
-        regression.grown = data.number("grown", 1, GROWN / discount)
-        regression.heard = data.count("heard")
         regression.scale = data.number("scale", 1, FADED)
         if data.has("mean"):
             regression._mean = data.array("mean", (N,))

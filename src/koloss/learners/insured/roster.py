@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.tuning import choose_design
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.params import rows_of
-from koloss.learners.reading import Reader
+from koloss.learners.reading import Reader, plain
 
 Bools = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -126,27 +126,19 @@ class Roster:
 
     # Snapshots.
 
+    _KEPT: ClassVar = ("offered", "met", "era", "returned", "price")
+
     def to_dict(self) -> dict[str, Any] | None:
         """Plain data for a snapshot; None as long as nothing has changed."""
-        if self.era == 0:
-            return None
-        flags = {"offered": self.offered, "met": self.met}
-        return {
-            **{name: flag.astype(np.int64) for name, flag in flags.items()},
-            "era": self.era,
-            "returned": self.returned,
-            "price": self.price,
-        }
+        return plain(self, *self._KEPT) if self.era else None
 
     @classmethod
     def from_dict(cls, data: Reader, actions: int) -> Roster:
         """The roster in a snapshot."""
         roster = cls(actions)
-        roster.offered, roster.met = (data.flags(name, actions) for name in ("offered", "met"))
-        roster.era, roster.returned = data.count("era", 1), data.count("returned")
-        roster.price = data.number("price", 1)
-        if not roster.offered.any() or (roster.offered & ~roster.met).any():
-            data.refuse("offered", "must hold an action, and none that was never met", None)
+        data.fill(roster, *cls._KEPT)
+        if not (roster.offered.any() and roster.era):
+            data.refuse("offered", "must hold an action, of an era after the first", roster.era)
         return roster
 
 

@@ -102,7 +102,6 @@ class Round:
         return self.exploration.reach(self.choice) / self.rate
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {**values, "exploration": self.exploration.number}
 
@@ -116,14 +115,15 @@ class Round:
             data.refuse("exploration", "must be among those of the snapshot", number)
         explore = explorations[number]
         N, m = explore.features.shape
-        played = cls(
+        played = data.record(
+            cls,
             choice=data.count("choice", 0, N - 1) if data.has("choice") else None,
             rate=data.number("rate", 0, 1, positive=True),
             exploration=explore,
             prediction=data.array("prediction", (N,), -size - ROUNDING, size + ROUNDING),
-            heard=data.count("heard"),
-            counted=data.flag("counted"),
-            weight=data.number("weight", 0, 1, positive=True),
+            law=None,
+            factor=None,
+            towards=None,
         )
         chosen = played.choice is not None
         if chosen:

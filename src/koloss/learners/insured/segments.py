@@ -24,7 +24,7 @@ from scipy.linalg import solve_triangular
 
 from koloss.core import linalg
 from koloss.learners.insured.exploration import softmax
-from koloss.learners.reading import ROUNDING, Reader
+from koloss.learners.reading import Reader, plain
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -72,22 +72,16 @@ class Footing:
         return x
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-        values = {name: getattr(self, name) for name in ("law", "features", "weights", "rates")}
-        flags = self.exploits.astype(np.int64)
-        return {**values, "discounts": self.discounts, "exploits": flags}
+        return plain(self, "law", "features", "weights", "rates", "discounts", "exploits")
 
     @classmethod
     def from_dict(cls, data: Reader, contexts: int, actions: int) -> Footing:
         """What a snapshot says."""
         C, K = contexts, actions
-        rows = data.array("weights", (C, K), 0, 1)
-        if np.any(np.abs(rows.sum(axis=1) - 1) > ROUNDING):
-            data.refuse("weights", "must be a law for every context", rows)
         return cls(
             law=data.distribution("law", C),
             features=data.array("features", (C, K, None), order="C"),
-            weights=rows,
+            weights=data.array("weights", (C, K), 0, 1),
             rates=data.array("rates", (C,), 0, 1),
             discounts=data.array("discounts", (C,), 0, 1),
             exploits=data.flags("exploits", C),
@@ -121,9 +115,7 @@ class Observed:
     bonus: Any = None  # (contexts awake, K): ε √(φ'A⁻¹φ)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-        awake = self.awake.astype(np.int64)
-        return {"awake": awake, "factor": self.factor, "bonus": self.bonus}
+        return plain(self, "awake", "factor", "bonus")
 
 
 class Rows(OnFooting):
@@ -191,14 +183,10 @@ class Rows(OnFooting):
         return int(self.sums[context].argmin())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-        return {"sums": self.sums.copy(), "awake": self.awake.astype(np.int64)}
+        return plain(self, "sums", "awake")
 
     def load(self, data: Reader) -> None:
-        """Take back what `to_dict` gave."""
-        C, K = self.footing.shape
-        self.sums = data.array("sums", (C, K))
-        self.awake = data.flags("awake", C)
+        data.fill(self, "sums", "awake")
         if (self.awake & ~self.footing.exploits).any():
             data.refuse("awake", "must be contexts that exploit", self.awake)
 
@@ -235,15 +223,10 @@ class Watch:
         self.watched[contexts] = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-        watched = self.watched.astype(np.int64)
-        return {"total": self.total.copy(), "paid": self.paid.copy(), "watched": watched}
+        return plain(self, "total", "paid", "watched")
 
     def load(self, data: Reader) -> None:
-        """Take back what `to_dict` gave."""
-        C, K = self.total.shape
-        self.total, self.paid = data.array("total", (C, K)), data.array("paid", (C,))
-        self.watched = data.flags("watched", C)
+        data.fill(self, "total", "paid", "watched")
         if (self.watched & ~self.watchable).any():
             data.refuse("watched", "must be contexts that exploit", self.watched)
         if not self.one_by_one and self.watched.any() != self.watched.all():

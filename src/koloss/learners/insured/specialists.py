@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from koloss.learners.bandit.loss_range import centred
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.ridge import choose_ridge_design
 from koloss.learners.insured.roster import Bools, explore
-from koloss.learners.reading import Reader
+from koloss.learners.reading import Reader, plain
 from koloss.learners.waiting import Late
 
 Floats = NDArray[np.float64]
@@ -64,9 +64,8 @@ class Offered(PointsEngine):
 
     def plain(self) -> dict[str, Any]:
         """Plain data for a snapshot: what it has beside the engine of all actions."""
-        names = ("features", "columns", "weights", "past", "leverage", "level")
-        offered = self.offered.astype(np.int64)
-        return {**{name: getattr(self, name) for name in names}, "offered": offered}
+        names = ("features", "columns", "weights", "past", "leverage", "level", "offered")
+        return plain(self, *names)
 
 
 def offer(
@@ -270,13 +269,14 @@ class Specialists(Exp2):
 
     # Snapshots.
 
+    _KEPT: ClassVar = ("mixed", "revived", "cut", "explores")
+
     def to_dict(self) -> dict[str, Any]:
         eras = [
             {"number": e.number, "first": e.first, **(e.engine.plain() if e.number else {})}  # type: ignore[attr-defined]
             for e in self.eras
         ]
-        numbers = {name: getattr(self, name) for name in ("mixed", "revived", "cut", "explores")}
-        return {**super().to_dict(), **numbers, "eras": eras}
+        return {**super().to_dict(), **plain(self, *self._KEPT), "eras": eras}
 
     @classmethod
     def from_dict(cls, engine: Any, data: Reader, horizon: int | None) -> Specialists:
@@ -288,10 +288,8 @@ class Specialists(Exp2):
             data.refuse("eras", "must be there, one after the other", numbers)
         exp2 = super().from_dict(eras[-1].engine, data, horizon)
         assert isinstance(exp2, Specialists)
-        exp2.eras, exp2.mixed = eras, data.number("mixed")
-        exp2.revived = data.count("revived", 0, exp2.late)
-        exp2.cut = data.count("cut", 0, exp2.epochs)
-        exp2.explores = data.number("explores", 0, 1)
+        exp2.eras = eras
+        data.fill(exp2, *cls._KEPT)
         return exp2
 
 

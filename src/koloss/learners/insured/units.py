@@ -55,7 +55,6 @@ class Units:
         return {**self.hull.to_dict(), "center": self.center, "width": self.width}
 
     def load(self, data: Reader, name: str) -> None:
-        """Take back what `to_dict` gave."""
         if not self._changes:
             data.nothing(name)
             return

@@ -33,7 +33,7 @@ from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
 from koloss.learners.insured.rounds import Round
 from koloss.learners.ledger import Drawn, Ledger
-from koloss.learners.reading import ROUNDING, Reader
+from koloss.learners.reading import Reader, plain
 
 REDESIGN = 16
 """Losses between two looks at whether the exploration should be designed anew."""
@@ -285,23 +285,15 @@ class Watched(Explorer):
         """Plain data for a snapshot: what changes during the stage."""
         return {
             "exploration": self.exploration.number,
-            **{name: getattr(self, name) for name in self._NUMBERS},
+            **plain(self, *self._NUMBERS),
             "bets": asdict(self.bets),
         }
 
     def load(self, data: Reader, explorations: Mapping[int, Exploration]) -> None:
-        """Take back what `to_dict` gave."""
         number = data.count("exploration")
         if number not in explorations:
             data.refuse("exploration", "must be among those of the snapshot", number)
-        self.exploration, self.designs = explorations[number], data.count("designs", number)
-        self.heard = heard = data.count("heard")
-        self.explored = data.count("explored", 0, heard)
-        most = heard * (max(-self.low, self.high) + ROUNDING)  # losses are at most 1/2, or as heard
-        self.paid, self.explored_paid = (
-            data.number(name, -most, most) for name in ("paid", "explored_paid")
-        )
-        self.noise, self.priced = data.number("noise", 0), data.number("priced", 0)
-        self.thrift = data.number("thrift", LEAST, 1)
-        self.skipped = data.number("skipped", 0, heard)
+        self.exploration = explorations[number]
+        data.fill(self, *self._NUMBERS)
+        self.noise, self.thrift = data.number("noise", 0), data.number("thrift", LEAST, 1)
         self.bets = Bets.from_dict(data.part("bets"))
