@@ -390,7 +390,7 @@ def test_decisions_never_told_take_little_memory(case, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["bandit, one round", "bandit, anytime, bonus", "bandit, delay", "insured"]
+    "name", ["bandit, one round", "bandit, anytime, bonus", "bandit, delay", "insured, shares"]
 )
 def test_a_loss_that_comes_very_late_is_used_as_if_its_law_had_been_kept(name, monkeypatch):
     case, learners = LEARNERS[name], []

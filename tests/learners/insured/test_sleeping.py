@@ -16,7 +16,7 @@ from tests.support.copies import fresh_copy
 
 pytestmark = pytest.mark.usefixtures("patient")
 
-ROUNDS, SEEDS = 1200, 3
+ROUNDS, SEEDS = 1200, 2
 LINE = kl.Points(np.linspace(0, 1, 10)[:, None])
 KERNEL = kl.Gaussian(0.5)
 BUMPS = KERNEL(LINE.X, LINE.X)

@@ -139,7 +139,7 @@ def values(overdraft, games, draws, kinds, **knows):
 
 SIZES = [
     pytest.param(100, 2, 2, id="2 draws"),
-    pytest.param(30, 3, 2, id="3 draws", marks=pytest.mark.slow),
+    pytest.param(20, 3, 2, id="3 draws", marks=pytest.mark.slow),
 ]
 
 
