@@ -31,7 +31,6 @@ BAD = {  # on points and on a ball alike
     "delay": ({"delay": -1}, "`delay` must be at least 0"),
     "delay and batch": ({"delay": 2, "batch": 3}, "`batch` must be 1"),
     "rate": ({"learning_rate": 0.0}, "`learning_rate` must be positive"),
-    "rate, negative": ({"learning_rate": -1.0}, "`learning_rate` must be positive"),
     "exploration rate": ({"exploration_rate": 1.5}, "`exploration_rate` must be at most 1"),
     "anytime rate": ({"horizon": None, "learning_rate": 0.1}, "must be left out without a horizon"),
     "paper anytime": (
