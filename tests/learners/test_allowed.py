@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import koloss as kl
+from tests.support import inside
 
 X = np.linspace(0, 1, 9)[:, None]
 POINTS = kl.Points(X)
@@ -114,9 +115,9 @@ def test_estimates_of_allowed_actions_are_unbiased(name, mask):
     everyone = learner.distribution
     for one, decision in all_draws(learner, mask):
         assert mask[decision.index]
-        before = one._exp2.masks.told.copy()
+        before = inside.exp2(one).masks.told.copy()
         one.tell(decision, loss[decision.index])
-        mean += decision.probability * (one._exp2.masks.told - before)
+        mean += decision.probability * (inside.exp2(one).masks.told - before)
         total += decision.probability
         # A wrong one: as if it had been drawn from the law of all actions.
         value = loss[decision.index] - engine.center
@@ -146,9 +147,9 @@ def test_with_a_ridge_the_bias_is_that_of_the_law_that_was_played(name):
     expected = engine.features @ np.linalg.pinv(A, rcond=1e-12) @ engine.features.T
     mean = np.zeros(9)
     for one, decision in draws:
-        before = one._exp2.masks.told.copy()
+        before = inside.exp2(one).masks.told.copy()
         one.tell(decision, loss[decision.index])
-        mean += decision.probability * (one._exp2.masks.told - before)
+        mean += decision.probability * (inside.exp2(one).masks.told - before)
     assert_allclose(mean[HALF], (expected @ (p * (loss - engine.center)))[HALF], atol=1e-8)
 
 
@@ -179,10 +180,10 @@ def test_arms_against_a_second_computation():
 def test_those_asleep_keep_their_share_of_the_weight():
     learner = played(bandit(), mask=HALF)
     eta = learner.rates.learning_rate
-    weights = np.exp(-eta * learner._exp2.sums())
+    weights = np.exp(-eta * inside.exp2(learner).sums())
     for loss in (0.0, 1.0, 0.3):
         learner.tell(learner.ask(allowed=FEW), loss)
-    after = np.exp(-eta * learner._exp2.sums())
+    after = np.exp(-eta * inside.exp2(learner).sums())
     share = weights[~FEW] / weights.sum()
     assert_allclose(after[~FEW] / after.sum(), share, rtol=1e-9)
     assert not np.allclose(after[FEW] / after.sum(), weights[FEW] / weights.sum(), rtol=1e-3)
@@ -258,7 +259,7 @@ def test_the_insured_learner_estimates_allowed_actions_without_bias(mask):
     features = learner.engine.features
     y = features @ np.random.default_rng(0).normal(size=features.shape[1])
     y = y / (3 * np.abs(y).max())
-    before = learner._account.total.copy()
+    before = inside.account(learner).total.copy()
     decision = learner.ask(allowed=mask)
     law = learner.ledger.current
     p, M = law.distribution(), law.prediction
@@ -268,7 +269,7 @@ def test_the_insured_learner_estimates_allowed_actions_without_bias(mask):
     mean = sum(p[b] * (M + law.estimates(b) * (y[b] - M[b])) for b in rows)
     assert_allclose(mean[mask], y[mask], atol=1e-9)
     learner.tell(decision, float(y[decision.index]) + 0.5)
-    moved = learner._account.total - before
+    moved = inside.account(learner).total - before
     assert not moved[~mask].any()
     assert moved[mask].all()
 

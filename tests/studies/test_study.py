@@ -20,6 +20,7 @@ from koloss.errors import (
     StudyNotFound,
     UnknownDecision,
 )
+from tests.support import inside
 from tests.support.clauses import clause_of, marks
 from tests.support.memory import MemoryStore
 from tests.support.studies import Clock, bandit, created, insured, kinds, loss_of, same
@@ -492,10 +493,10 @@ def test_a_range_is_widened_where_the_learner_can() -> None:
 def test_a_range_of_rewards_is_widened_in_rewards() -> None:
     study, _, _ = created(bandit(outside="widen"), goal="maximize")
     study.change("loss_range", (0, 3), author="ana", reason="new prices")
-    assert study.learner._exp2.range.heard_low == -2.0  # 0 + 1 - 3
+    assert inside.exp2(study.learner).range.heard_low == -2.0  # 0 + 1 - 3
     own, _, _ = created(bandit(outside="widen", goal="maximize"))
     own.change("loss_range", (0, 3), author="ana", reason="new prices")
-    assert own.learner._exp2.range.heard_low == -3.0
+    assert inside.exp2(own.learner).range.heard_low == -3.0
 
 
 def test_leases_and_labels_may_change_for_what_is_to_come() -> None:

@@ -11,6 +11,7 @@ import koloss as kl
 from koloss.errors import AlreadyTold, CommitUnknown, StoreError
 from koloss.studies import open_store, postgres_connections, worker
 from koloss.studies.verify import verify
+from tests.support import inside
 from tests.support.server import free_port
 
 POINTS = kl.Points([[0.0], [0.25], [0.5], [0.75], [1.0]])
@@ -66,7 +67,7 @@ def test_a_study_over_a_bad_line_is_the_learner_alone(distant, proxy, share, mon
     assert proxy.cuts == cuts
     assert (cuts > 5) == (share > 0)
     assert kinds(distant)[1:] == [(kind, k) for k in range(8) for kind in ("asked", "told")]
-    played = distant._worker.look(lambda state: state.learner.distribution)
+    played = inside.worker(distant).look(lambda state: state.learner.distribution)
     np.testing.assert_array_equal(played, alone.distribution)
     assert verify(distant.store, "prices").ok
 

@@ -15,6 +15,7 @@ import koloss as kl
 from koloss.errors import CommitUnknown, PolicyError, StoreError, StudyExists
 from koloss.studies import worker
 from koloss.studies.state import State
+from tests.support import inside
 from tests.support.forks import in_fork
 from tests.support.memory import MemoryStore
 from tests.support.recorded import LEARNERS, allowed_of, context_of
@@ -61,7 +62,7 @@ def together(study: kl.Study, store: MemoryStore, works: list[Callable[[], Any]]
     for k in range(len(works)):
         threads.append(threading.Thread(target=call, args=(k,)))
         threads[-1].start()
-        while len(study._worker._queue) <= k:  # in this order
+        while len(inside.queue(inside.worker(study))) <= k:  # in this order
             pass
     go.set()
     for thread in threads:
@@ -103,7 +104,7 @@ def test_whoever_has_an_answer_does_not_wait_for_the_next_commit() -> None:
     for k in range(2):
         threads.append(threading.Thread(target=ask_twice, args=(k,)))
         threads[-1].start()
-        while len(study._worker._queue) <= k:
+        while len(inside.queue(inside.worker(study))) <= k:
             time.sleep(0.001)
     permits.release()
     assert begun.acquire(timeout=PATIENCE)  # the commit of both
@@ -184,7 +185,7 @@ def test_a_thread_that_is_interrupted_leaves_the_others_calls_to_them() -> None:
             interrupt()
         return tick()
 
-    study._worker._clock = interrupted
+    inside.worker(study)._clock = interrupted
     answers = together(study, store, [study.ask] * 3)
     found = " ".join(sorted(type(answer).__name__ for answer in answers))
     assert found == "Decision Decision KeyboardInterrupt"
@@ -438,9 +439,12 @@ def test_a_study_is_opened_from_its_newest_snapshot(monkeypatch: pytest.MonkeyPa
     places = begun(monkeypatch)
     other = kl.Study.open(store, "prices", clock=clock)
     assert places == [kept[0]]
-    assert other._worker._state is not None
-    assert study._worker._state is not None
-    assert other._worker._state.to_bytes() == study._worker._state.to_bytes()
+    assert inside.state_of(inside.worker(other)) is not None
+    assert inside.state_of(inside.worker(study)) is not None
+    assert (
+        inside.state_of(inside.worker(other)).to_bytes()
+        == inside.state_of(inside.worker(study)).to_bytes()
+    )
     clock.now += 30
     one = other.ask()
     report = kl.studies.verify(store, "prices")
@@ -554,8 +558,8 @@ def test_a_policy_that_cannot_take_its_state_back_hears_everything_again() -> No
         study.tell(study.ask(), 0.25)
     assert len(store.snapshots("prices")) == 2
     other = kl.Study.open(store, "prices", policy=Counting())
-    assert other._worker._state is not None
-    assert other._worker._state.learner._policy.policy.asked == 15  # type: ignore[attr-defined]
+    assert inside.state_of(inside.worker(other)) is not None
+    assert inside.state_of(inside.worker(other)).learner._policy.policy.asked == 15  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
@@ -604,10 +608,10 @@ def test_a_fork_reads_what_is_there_and_goes_on(tmp_path: Any) -> None:
 def test_a_fork_in_the_middle_of_another_threads_call_is_not_stuck(tmp_path: Any) -> None:
     study = kl.Study.create(f"sqlite:///{tmp_path}/shop.db", "prices", learner=bandit())
     study.ask()
-    with study._worker._mutex:  # which nobody gives back in the child
+    with inside.worker(study)._mutex:  # which nobody gives back in the child
         pid = os.fork()
         if pid == 0:
-            study._worker._queue.clear()
+            inside.queue(inside.worker(study)).clear()
             os._exit(0 if study.ask().id == 1 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert study.ask().id == 2

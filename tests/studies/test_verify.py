@@ -15,6 +15,7 @@ import koloss as kl
 from koloss.errors import StudyNotFound
 from koloss.studies import worker
 from koloss.studies.log import Snapshot
+from tests.support import inside
 from tests.support.memory import Content, MemoryStore
 from tests.support.studies import created, insured, loss_of, with_a_bit_flipped
 
@@ -151,7 +152,7 @@ def test_snapshots_are_compared_with_the_replay(history: MemoryStore) -> None:
     # One that is intact, and of another history.
     study, store, _ = created(insured(), lease=20.0, default=0.5)
     study.tell(study.ask(10), [0.5] * 10)
-    state = study._worker._state
+    state = inside.state_of(inside.worker(study))
     assert state is not None
     state.seq = older.seq
     content.snapshots[1] = Snapshot(older.seq, state.to_bytes())

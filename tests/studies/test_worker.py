@@ -6,6 +6,7 @@ import numpy as np
 
 import koloss as kl
 from koloss.studies.operations import Tell, asking
+from tests.support import inside
 
 
 def test_operations_that_look_alike_are_each_carried_out(tmp_path):
@@ -13,11 +14,11 @@ def test_operations_that_look_alike_are_each_carried_out(tmp_path):
     X = kl.Points([[0.0], [1.0]])
     learner = kl.BanditExpWeights(X, kl.Gaussian(0.5), horizon=100, loss_range=(0, 1), rng=0)
     with kl.Study.create(f"sqlite:///{tmp_path / 'a.db'}", "prices", learner=learner) as study:
-        worker = study._worker
+        worker = inside.worker(study)
         asks = [asking(None, None, None, None, None) for _ in range(3)]
         for ask in asks:
             worker.enqueue(ask)
-        worker._queue.remove(
+        inside.queue(worker).remove(
             asks[0]
         )  # an interrupted thread has had it; the first of three equal ones
         ids = [worker.finish(ask).answer.id for ask in reversed(asks)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.support import inside
+
 
 class Losses:
     """Losses of a class on points, centred at ½: of a norm ball, or W Φ(y)."""
@@ -34,7 +36,7 @@ class Losses:
 
 def hiding(learner, losses, target):
     """The loss whose estimate at `target` is farthest above the truth, by the law of the next decision."""
-    exp2 = learner._exp2
+    exp2 = inside.exp2(learner)
     engine, law = exp2.engine, exp2.next_law()
     white = engine.features  # x(a) = φ(a)'A⁻¹ Σ_b p_b φ(b) f(b): linear in f
     weights = np.stack([engine.estimate(law, b, 1.0) for b in range(len(white))])

@@ -19,6 +19,7 @@ from koloss.guarantees.anytime import anytime_terms
 from koloss.learners.bandit.ball import SHRINKS, BallEngine
 from koloss.oracles.trust_region import minimize_quadratic_ball
 from koloss.samplers.quadratic_moments import turn_features
+from tests.support import inside
 from tests.support.clauses import clause_of
 from tests.support.statistics import agrees, by_mean, by_share, differs
 
@@ -38,7 +39,7 @@ def make(d=2, kernel=None, radius=1.0, **settings):
 def move(learner, scale, seed=0):
     """Put the learner somewhere far from its first distribution."""
     theta = np.random.default_rng(seed).normal(size=learner.rank)
-    learner._exp2.theta = scale / learner.rates.learning_rate * theta
+    inside.exp2(learner).theta = scale / learner.rates.learning_rate * theta
     return learner
 
 
@@ -64,7 +65,7 @@ def mixture_rule(learner):
     engine, d = learner.engine, learner.engine.dimension
     eta, gamma = learner.rates.learning_rate, learner.rates.exploration
     U, w = ball_rule(d)
-    log_q = -eta * (engine.features(U) @ learner._exp2.theta)
+    log_q = -eta * (engine.features(U) @ inside.exp2(learner).theta)
     q = w * np.exp(log_q - log_q.max())
     S, v = sphere_rule(d)
     zero = 1 / learner.rank if engine.quadratic and engine.intercept else 0.0
@@ -125,7 +126,7 @@ def test_design_is_what_is_drawn_when_exploring(kernel, interval):
 @pytest.mark.parametrize("d", [1, 2])
 def test_estimate_is_unbiased_by_quadrature(d, kernel, interval, scale, radius, rng):
     learner = move(make(d, kernel, radius, loss_range=interval), scale)
-    engine, law = learner.engine, learner._exp2.next_law()
+    engine, law = learner.engine, inside.exp2(learner).next_law()
     U, p = mixture_rule(learner)
     # Every loss of the family, and a constant where there is one: E ŵ'φ is that loss again.
     A, b, c = rng.normal(size=(d, d)), rng.normal(size=d), rng.normal() if interval else 0.0
@@ -141,7 +142,7 @@ def test_estimate_is_unbiased_by_quadrature(d, kernel, interval, scale, radius, 
 @pytest.mark.parametrize("kernel, interval", KINDS)
 def test_estimate_is_unbiased_by_draws(kernel, interval, rng):
     learner = move(make(6, kernel, loss_range=interval), 3.0)
-    engine, law = learner.engine, learner._exp2.next_law()
+    engine, law = learner.engine, inside.exp2(learner).next_law()
     U = engine.draw(law, 20_000, np.random.default_rng(0)).action
     w = rng.normal(size=learner.rank)
     losses = engine.features(U) @ w
@@ -159,7 +160,7 @@ def test_estimate_is_unbiased_by_draws(kernel, interval, rng):
         return by_mean(values, directions @ w)
 
     assert agrees(unbiased(law))
-    other = move(make(6, kernel, loss_range=interval), 3.0, seed=9)._exp2
+    other = inside.exp2(move(make(6, kernel, loss_range=interval), 3.0, seed=9))
     assert differs(unbiased(other.next_law()))  # negative control: the wrong covariance
 
 
@@ -179,7 +180,7 @@ def test_batch_of_one_is_the_textbook_algorithm_step_by_step(d, kernel, interval
         row = engine.features(decision.action)
         theta = theta + np.linalg.solve(sigma, row) * (loss - engine.center)
         learner.tell(decision, loss)
-        np.testing.assert_allclose(learner._exp2.theta, theta, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(inside.exp2(learner).theta, theta, rtol=1e-8, atol=1e-8)
     assert learner.diagnostics.epoch == 30
 
 
@@ -204,11 +205,11 @@ def test_late_estimate_uses_the_covariance_of_its_own_epoch():
         other = learner.ask()
         learner.tell(other, 50.0 if other.action[0] < 0.3 else -50.0)
     learner.ask()
-    before = learner._exp2.theta.copy()
+    before = inside.exp2(learner).theta.copy()
     expected = learner.engine.estimate(kept.law, first.action, 7.0)
     wrong = learner.engine.estimate(learner.ledger.current.law, first.action, 7.0)
     learner.tell(first, 7.0)
-    np.testing.assert_allclose(learner._exp2.theta - before, expected, rtol=1e-9)
+    np.testing.assert_allclose(inside.exp2(learner).theta - before, expected, rtol=1e-9)
     assert np.max(np.abs(wrong - expected)) > 0.1 * np.max(np.abs(expected))
     assert kept.law.ahead is kept.law.matrix is kept.gain is None  # only what late losses need
     assert learner.diagnostics.late == 1
@@ -257,7 +258,7 @@ def test_estimates_never_exceed_kappa(rng):
         U /= np.linalg.norm(U, axis=1, keepdims=True)
         phi = engine.features(np.concatenate([U, 0.5 * U, 0 * U[:1]]))
         for scale in (0.0, 1.0, 30.0, 1e3):
-            law = move(learner, scale)._exp2.next_law()
+            law = inside.exp2(move(learner, scale)).next_law()
             for u in np.concatenate([U, 0 * U[:1]]):
                 change = engine.estimate(law, u, engine.problem.loss_bound)
                 largest = np.max(np.abs(phi @ change)) * rates.learning_rate
@@ -457,7 +458,7 @@ def test_density_of_the_weights():
         density = np.exp(learner.log_density(1.7 * U))
         assert math.pi * 1.7**2 * (w @ density) == pytest.approx(1, rel=1e-10)
         eta = learner.rates.learning_rate
-        score = -eta * (learner.engine.features(U) @ learner._exp2.theta)
+        score = -eta * (learner.engine.features(U) @ inside.exp2(learner).theta)
         np.testing.assert_allclose(
             learner.log_density(1.7 * U) - learner.log_density(0 * U[:1]), score, atol=1e-9
         )
@@ -551,7 +552,7 @@ def test_twenty_dimensions():
         learner.tell(
             batch, np.sum((batch.action @ A[0]) * batch.action, axis=1) + batch.action @ b[0]
         )
-    law = move(learner, 20.0)._exp2.next_law()
+    law = inside.exp2(move(learner, 20.0)).next_law()
     # Σ from its factor against draws, in directions.
     U = learner.engine.draw(law, 20_000, np.random.default_rng(0)).action
     phi = learner.engine.features(U @ law.frame)
@@ -568,7 +569,7 @@ def test_extremes_neither_overflow_nor_vanish():
     for _ in range(20):
         batch = learner.ask(20_000)
         learner.tell(batch, np.where(batch.action[:, 0] > 0.9, -1.0, 1.0))
-    assert np.all(np.isfinite(learner._exp2.theta))
+    assert np.all(np.isfinite(inside.exp2(learner).theta))
     move(learner, 1e6)
     batch = learner.ask(10)
     learner.tell(batch, np.zeros(10))

@@ -14,6 +14,7 @@ from tests.learners.bandit.test_contexts import (
     mean_change,
     play,
 )
+from tests.support import inside
 from tests.support.statistics import agrees, by_counts, differs
 
 MASKS = np.array([[1, 1, 0, 0, 1], [1, 1, 1, 1, 1], [0, 0, 0, 1, 0], [0, 1, 1, 0, 0]]) == 1
@@ -59,7 +60,7 @@ def test_probabilities_are_those_of_actions_and_draws_follow_them():
     np.testing.assert_allclose(laws.sum(axis=1), 1)
     rows = np.repeat([0, 3], 4000)
     many = learner.ask(8000, context=rows)
-    after = learner._exp2.epoch.law.p
+    after = inside.exp2(learner).epoch.law.p
     np.testing.assert_allclose(many.probability, learner.engine.by_action(after)[rows, many.index])
     for c in (0, 3):
         counts = np.bincount(many.index[rows == c], minlength=5)

@@ -13,6 +13,7 @@ from koloss.learners.bandit.exp2 import Exp2
 from koloss.learners.bandit.pairs import in_context, pairs_engine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shared import SharedExp2
+from tests.support import inside
 from tests.support.forging import forged
 from tests.support.statistics import agrees, by_counts, differs
 
@@ -54,13 +55,13 @@ def told(learner, key, loss):
     again = copy.deepcopy(learner)
     K = len(again.actions)
     first = again.ledger.enter(again.ledger.current, [key], (key // K,))
-    again._exp2.made += 1
+    inside.exp2(again).made += 1
     again.tell(first, loss)
     return again
 
 
 def scores(learner):
-    return learner.engine.scores(learner._exp2.theta)
+    return learner.engine.scores(inside.exp2(learner).theta)
 
 
 def mean_change(learner, losses, law):
@@ -140,7 +141,7 @@ def brute_rise(engine, epoch):
 @pytest.mark.parametrize("settings", [{}, {"bonus": True, "rank": 6}, {"ridge": 0.01}], ids=str)
 def test_the_quick_test_of_the_drift_is_an_upper_bound(settings):
     learner = learner_of("one in a million", batch=50, **settings)
-    exp2, engine, coins = learner._exp2, learner.engine, np.random.default_rng(0)
+    exp2, engine, coins = inside.exp2(learner), learner.engine, np.random.default_rng(0)
     for k in range(60):
         learner.tell(learner.ask(context=int(coins.integers(4))), float(k % 2))
         epoch = exp2.epoch
@@ -156,7 +157,7 @@ def test_the_quick_test_of_the_drift_is_an_upper_bound(settings):
 def test_laws_are_the_weights_and_the_design():
     learner = learner_of(segments("skew"))
     play(learner, 200)
-    exp2, engine = learner._exp2, learner.engine
+    exp2, engine = inside.exp2(learner), learner.engine
     while not exp2.is_over():
         learner.tell(learner.ask(context=0), 0.5)
     S = (scores(learner) - exp2.credit if exp2.credit is not None else scores(learner)).reshape(
@@ -212,7 +213,7 @@ def test_one_context_is_no_context_bit_for_bit(settings):
             player.tell(decision, 0.5 + 0.4 * np.sin(k + decision.index))
     batches = plain.ask(7), learner.ask(7, context=["all"] * 7)
     np.testing.assert_array_equal(batches[0].index, batches[1].index)
-    np.testing.assert_array_equal(plain._exp2.theta, learner._exp2.theta)
+    np.testing.assert_array_equal(inside.exp2(plain).theta, inside.exp2(learner).theta)
     np.testing.assert_array_equal(plain.distribution, learner.distribution_for("all"))
     assert str(plain.guarantee()) == str(learner.guarantee())
     assert plain.recommend().index == learner.recommend("all").index
@@ -287,12 +288,12 @@ def test_a_late_loss_is_used_with_the_law_of_its_draw(between):
     factor, bonus = np.tril(law.factor), None if law.bonus is None else law.bonus.copy()
     A = factor @ factor.T
     play(learner, between, seed=2)  # 60 laws later little is left of this one
-    before, credit = learner._exp2.theta.copy(), copy.copy(learner._exp2.credit)
+    before, credit = inside.exp2(learner).theta.copy(), copy.copy(inside.exp2(learner).credit)
     learner.tell(decision, 0.9)
     expected = np.linalg.solve(A, engine.features[key]) * w * (0.9 - 0.5)
-    np.testing.assert_allclose(learner._exp2.theta - before, expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(inside.exp2(learner).theta - before, expected, rtol=1e-6, atol=1e-9)
     if bonus is not None:
-        np.testing.assert_allclose(learner._exp2.credit - credit, bonus, rtol=1e-9)
+        np.testing.assert_allclose(inside.exp2(learner).credit - credit, bonus, rtol=1e-9)
     assert learner.diagnostics.late == (between > 0)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
+from tests.support import inside
 from tests.support.clauses import marks
 from tests.support.copies import fresh_copy
 
@@ -54,7 +55,7 @@ def pseudo_regret(learner, law, world, rounds, seed):
     suffered, total = 0.0, np.zeros((C, K))
     weights = learner.settings.contexts.weights
     for t in range(rounds):
-        p = learner._exp2.outlook()
+        p = inside.exp2(learner).outlook()
         losses = world(t, p)
         suffered += float(np.sum(weights[:, None] * p * losses))
         total += weights[:, None] * losses

@@ -21,6 +21,7 @@ from tests.learners.bandit.test_contexts import (
     segments,
     told,
 )
+from tests.support import inside
 
 
 def pairs_gram(learner):
@@ -56,12 +57,12 @@ def random_losses(learner, rng):
 
 def mean_estimate(learner, losses, law):
     """E x of every pair, if contexts come by this law, through the learner itself; losses are centred."""
-    engine, K, before = learner.engine, len(learner.actions), learner._exp2.theta
+    engine, K, before = learner.engine, len(learner.actions), inside.exp2(learner).theta
     p, mean = learner.ledger.current.law.p, np.zeros_like(before)
     for c in range(len(law)):
         for a in range(K):
             loss = float(losses[c, a] + engine.center)
-            after = told(learner, c * K + a, loss)._exp2.theta
+            after = inside.exp2(told(learner, c * K + a, loss)).theta
             mean += law[c] * p[c, a] * (after - before)
     return (engine.features @ mean).reshape(losses.shape)
 

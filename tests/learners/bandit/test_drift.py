@@ -9,6 +9,7 @@ import koloss as kl
 from koloss.errors import SnapshotError
 from koloss.guarantees.bandit import most_drift
 from koloss.learners.bandit.exp2 import Exp2
+from tests.support import inside
 from tests.support.cases import DISC, POINTS, SEGMENTS, number
 from tests.support.forging import forged
 
@@ -121,7 +122,7 @@ def test_the_bound_holds_from_any_anchor(name):
     settings, coins = GAMES[name], np.random.default_rng(3)
     learner = make(settings)
     play(learner, settings, 40)
-    exp2 = learner._exp2
+    exp2 = inside.exp2(learner)
     epoch, engine = exp2.epoch, exp2.engine
     m = engine.problem.rank
     if epoch.over:

@@ -9,6 +9,7 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import bandit
+from tests.support import inside
 
 SQUARE = kl.Points(np.random.default_rng(3).random((40, 2)))
 
@@ -33,14 +34,14 @@ def play(learner, losses):
 
 def next_estimates(learner):
     """Σ⁻¹φ(a) for every action a, by the law of the next decision, and that law's probabilities."""
-    engine, law = learner.engine, learner._exp2.next_law()
+    engine, law = learner.engine, inside.exp2(learner).next_law()
     return np.stack([engine.estimate(law, a, 1.0) for a in range(len(law.p))]), law.p
 
 
 @pytest.mark.parametrize("rank", [3, 8])
 def test_estimate_is_unbiased_by_enumeration(rank, rng):
     learner = make(rank=rank)
-    learner._exp2.theta += rng.normal(size=rank + 1) * 30  # far from the first distribution
+    inside.exp2(learner).theta += rng.normal(size=rank + 1) * 30  # far from the first distribution
     directions, p = next_estimates(learner)
     w = rng.normal(size=rank + 1)
     losses = learner.engine.features @ w
@@ -61,7 +62,7 @@ def test_misspecified_estimate_is_the_projection(rng):
 def test_late_estimate_uses_the_covariance_of_its_own_epoch(rng):
     w = rng.normal(size=6)
     learner = make(rank=5, batch=1, loss_range=(-100, 100), loss_norm=1.0)
-    exp2, p, losses = learner._exp2, learner.distribution, learner.engine.features @ w
+    exp2, p, losses = inside.exp2(learner), learner.distribution, learner.engine.features @ w
     first = learner.ask()
     epoch = learner.ledger.current
     for _ in range(40):  # the distribution moves on
@@ -112,7 +113,7 @@ def test_batch_of_one_is_the_textbook_algorithm_step_by_step(prior, rng):
         decision = learner.ask()
         assert decision.index == chosen[t]
         learner.tell(decision, float(losses[t, decision.index]))
-        np.testing.assert_allclose(learner._exp2.theta, thetas[t], rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(inside.exp2(learner).theta, thetas[t], rtol=1e-7, atol=1e-7)
 
 
 def test_batch_draws_the_same_actions_as_single_asks_of_one_epoch():
@@ -128,13 +129,13 @@ def test_order_of_late_losses_does_not_matter(rng):
         learners[0].tell(decisions[0][k], float(losses[k]))
     for k in rng.permutation(60):
         learners[1].tell(decisions[1][k], float(losses[k]))
-    in_order, mixed = (learner._exp2.theta for learner in learners)
+    in_order, mixed = (inside.exp2(learner).theta for learner in learners)
     np.testing.assert_allclose(mixed, in_order, rtol=1e-9)
 
 
 def weights_of(learner, epoch):
     """q, from the sums at the beginning of an epoch."""
-    exp2, engine = learner._exp2, learner.engine
+    exp2, engine = inside.exp2(learner), learner.engine
     sums = engine.features @ (exp2.theta - epoch.gain)
     if exp2.credit is not None:
         sums = sums - exp2.credit + epoch.heard * epoch.law.bonus
@@ -171,7 +172,7 @@ def test_estimates_never_exceed_kappa(rng):
     learner = make(rank=6, horizon=100_000)
     rates = learner.rates
     for scale in (0, 10, 1e3, 1e5):
-        learner._exp2.theta = rng.normal(size=7) * scale
+        inside.exp2(learner).theta = rng.normal(size=7) * scale
         directions, _ = next_estimates(learner)
         largest = rates.learning_rate * 0.5 * np.abs(directions @ learner.engine.features.T).max()
         assert largest <= rates.kappa * (1 + 1e-9)
@@ -277,14 +278,14 @@ def test_extremes_neither_overflow_nor_vanish(horizon, rounds):
         batch = learner.ask(200_000)
         learner.tell(batch, np.where(batch.index == 4, -1.0, 1.0))
     assert learner.ledger.heard == rounds
-    exp2 = learner._exp2
+    exp2 = inside.exp2(learner)
     scores = exp2.rates_now()[0] * exp2.engine.scores(exp2.theta)
     assert np.ptp(scores) > 700
     p = learner.distribution
     assert np.all(np.isfinite(p))
     np.testing.assert_allclose(p.sum(), 1, rtol=1e-12)
     assert p[4] > 0.9
-    assert np.all(np.isfinite(learner._exp2.theta))
+    assert np.all(np.isfinite(inside.exp2(learner).theta))
     assert learner.recommend().index == 4
     np.testing.assert_allclose(learner.diagnostics.estimated_losses[4], -1.0, atol=0.1)
 
@@ -293,12 +294,12 @@ def test_an_arm_below_1e_300_is_played_again_when_it_is_good():
     actions = kl.Points([[0.0], [1.0]])
     learner = kl.BanditExpWeights(actions, kl.Gaussian(0.1), horizon=10_000, loss_bound=1.0, rng=0)
     gap = np.array([1.0, -1.0]) @ learner.engine.features
-    learner._exp2.theta = 1e6 * gap / (gap @ gap)
-    score = learner.engine.features @ learner._exp2.theta
+    inside.exp2(learner).theta = 1e6 * gap / (gap @ gap)
+    score = learner.engine.features @ inside.exp2(learner).theta
     assert -learner.rates.learning_rate * (score[0] - score[1]) < -700
     q0 = learner.distribution[0]
     assert q0 <= learner.rates.exploration  # only exploration is left
-    learner._exp2.theta = -learner._exp2.theta
+    inside.exp2(learner).theta = -inside.exp2(learner).theta
     assert learner.distribution[0] > 0.9
 
 

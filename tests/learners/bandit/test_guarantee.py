@@ -9,6 +9,7 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import bandit
+from tests.support import inside
 from tests.support.clauses import marks, remarks
 
 POINTS = kl.Points(np.random.default_rng(0).random((60, 2)))
@@ -165,10 +166,10 @@ def test_epochs_have_one_round_where_a_refresh_is_cheap():
 
 def test_a_late_loss_counts_in_the_drift_of_the_epoch_in_which_it_is_heard():
     learner = make(batch=3, horizon=1000, bonus=True, rank=4)
-    late, first = learner.ask(), learner._exp2.epoch
+    late, first = learner.ask(), inside.exp2(learner).epoch
     for _ in range(3):
         learner.ask()
-    exp2, epoch = learner._exp2, learner._exp2.epoch
+    exp2, epoch = inside.exp2(learner), inside.exp2(learner).epoch
     assert first.over
     assert (epoch.draws, exp2.drift(epoch)) == (1, 0.0)
     p, pi, gamma = epoch.law.p, learner.engine.weights, epoch.gamma

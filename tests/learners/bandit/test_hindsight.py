@@ -16,6 +16,7 @@ import koloss as kl
 from koloss.guarantees.anytime import anytime_terms
 from koloss.guarantees.bandit import BanditProblem, anytime_kappa, anytime_rate, tune
 from koloss.learners.bandit import tuning
+from tests.support import inside
 from tests.support.clauses import remarks
 from tests.support.copies import fresh_copy
 
@@ -111,7 +112,7 @@ def test_bonuses_in_play_against_their_definition(settings):
     for t in range(30):
         learner.tell(learner.ask(), (t % 5) / 4)
     learner.ask()
-    exp2, engine = learner._exp2, learner.engine
+    exp2, engine = inside.exp2(learner), learner.engine
     epoch, problem = exp2.epoch, exp2.engine.problem
     Phi, p = engine.features, epoch.law.p
     sigma = Phi.T @ (p[:, None] * Phi)
@@ -132,7 +133,7 @@ def test_arms_have_the_same_bonus_as_indicators():
     learners = [make_arms(4), make_arms(4, loss_class="general")]
     for t in range(200):
         decisions = [learner.ask() for learner in learners]
-        laws = [learner._exp2.epoch.law for learner in learners]
+        laws = [inside.exp2(learner).epoch.law for learner in learners]
         np.testing.assert_allclose(laws[0].p, laws[1].p, rtol=1e-4)
         np.testing.assert_allclose(laws[0].bonus, laws[1].bonus, rtol=1e-4)
         for learner, decision in zip(learners, decisions, strict=True):
@@ -143,7 +144,7 @@ def test_a_learned_range_clips_what_is_new_and_scales_the_bonus():
     learner = make(loss_range="learn")
     for loss in (1.0, 3.0):
         learner.tell(learner.ask(), loss)
-    exp2 = learner._exp2
+    exp2 = inside.exp2(learner)
     theta, credit = exp2.theta.copy(), exp2.credit.copy()
     decision = learner.ask()
     law, eta, p = exp2.epoch.law, exp2.epoch.eta, exp2.epoch.law.p

@@ -12,6 +12,7 @@ import koloss as kl
 from koloss.errors import LossOutOfBounds
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.reading import Reader
+from tests.support import inside
 
 LINE = kl.Points(np.linspace(0, 1, 24)[:, None])
 X = LINE.X[:, 0]
@@ -83,7 +84,7 @@ def play(learner, losses, rounds=ROUNDS):
         paid += float(p @ loss)
         total += loss
         decision = learner.ask()
-        rates.append(learner._exp2.epoch.eta)
+        rates.append(inside.exp2(learner).epoch.eta)
         learner.tell(decision, float(loss[decision.index]))
     return paid - total.min(), high - low, rates
 
@@ -105,26 +106,26 @@ def test_the_first_decision_is_drawn_from_the_design_and_only_listened_to():
     learner = make()
     np.testing.assert_allclose(learner.distribution, learner.engine.weights)
     learner.tell(learner.ask(), 5.0)
-    assert not learner._exp2.theta.any()
-    assert learner._exp2.range.center == 5.0
+    assert not inside.exp2(learner).theta.any()
+    assert inside.exp2(learner).range.center == 5.0
     learner.tell(learner.ask(), 5.0)
-    assert not learner._exp2.theta.any()
+    assert not inside.exp2(learner).theta.any()
     learner.tell(learner.ask(), 7.0)  # the first that differs counts with its full size
-    assert learner._exp2.theta.any()
-    assert learner._exp2.range.factor == 2.0
+    assert inside.exp2(learner).theta.any()
+    assert inside.exp2(learner).range.factor == 2.0
 
 
 def test_the_estimate_is_the_loss_less_the_middle_of_what_was_heard_before():
     learner = make()
     for loss in (1.0, 3.0):
         learner.tell(learner.ask(), loss)
-    before = learner._exp2.theta.copy()
+    before = inside.exp2(learner).theta.copy()
     decision = learner.ask()
-    law = learner._exp2.epoch.law
+    law = inside.exp2(learner).epoch.law
     learner.tell(decision, 100.0)
     expected = learner.engine.estimate(law, decision.index, 98.0)
-    np.testing.assert_allclose(learner._exp2.theta - before, expected)
-    assert learner._exp2.range.heard_high == 100.0
+    np.testing.assert_allclose(inside.exp2(learner).theta - before, expected)
+    assert inside.exp2(learner).range.heard_high == 100.0
 
 
 def test_an_epoch_ends_at_an_excess():
@@ -183,9 +184,13 @@ def test_a_range_can_be_widened_before_a_loss_outside_is_heard():
         learner.tell(learner.ask(), 0.5)
     told.widen(0, 3)
     heard.tell(heard.ask(), 3.0)
-    assert told._exp2.range.limits == heard._exp2.range.limits
-    assert (told._exp2.range.heard_low, told._exp2.range.heard_high) == (0.0, 3.0)
-    assert told._exp2.rates_now()[0] == heard._exp2.rates_now()[0] < never._exp2.rates_now()[0]
+    assert inside.exp2(told).range.limits == inside.exp2(heard).range.limits
+    assert (inside.exp2(told).range.heard_low, inside.exp2(told).range.heard_high) == (0.0, 3.0)
+    assert (
+        inside.exp2(told).rates_now()[0]
+        == inside.exp2(heard).rates_now()[0]
+        < inside.exp2(never).rates_now()[0]
+    )
     assert told.guarantee().total > never.guarantee().total
     again = kl.BanditExpWeights.from_state(told.state())
     assert again.ask().index == told.ask().index
@@ -200,12 +205,12 @@ def test_a_wider_range_is_charged():
     calm = learner.guarantee()
     for k in range(40):
         learner.tell(learner.ask(), 3.0 if k % 10 == 9 else 0.5)
-    seen, promise = learner._exp2.range, learner.guarantee()
+    seen, promise = inside.exp2(learner).range, learner.guarantee()
     assert (seen.heard_low, seen.heard_high) == (0.0, 3.0)
     assert promise.terms["prior"] == pytest.approx(3 * calm.terms["prior"])
     learner = make()
     learner.tell(learner.ask(4), [0.5, -1.0, 2.0, 0.2])
-    assert learner._exp2.range.factor == 3.0
+    assert inside.exp2(learner).range.factor == 3.0
 
 
 # A ceiling: what is above counts as it, what is below is an error.
@@ -312,7 +317,9 @@ def test_a_range_that_was_wrong_keeps_its_bound(name):
     learner = make(loss_range=(0, 1), outside="widen")
     regret, width, _ = play(learner, GAMES[name])
     promise = sum(learner.guarantee().terms.values())
-    seen = learner._exp2.range  # of the losses that were heard; what was not may have been wider
+    seen = inside.exp2(
+        learner
+    ).range  # of the losses that were heard; what was not may have been wider
     assert regret <= promise * width / (seen.heard_high - seen.heard_low)
 
 

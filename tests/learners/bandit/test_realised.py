@@ -8,6 +8,7 @@ import pytest
 
 import koloss as kl
 from koloss.learners.bandit.realised import estimated_regrets
+from tests.support import inside
 
 POINTS = kl.Points(np.linspace(0, 1, 5)[:, None])
 SETTINGS = {
@@ -62,14 +63,14 @@ def test_the_mean_of_a_round_is_its_regret(name):
     sign = -1 if learner.settings.goal == "maximize" else 1
     for t in range(12):
         losses = smooth_losses(rng) if "ridge" in name else losses_of(rng)
-        p, before = learner.distribution, estimated_regrets(learner._exp2)
+        p, before = learner.distribution, estimated_regrets(inside.exp2(learner))
         assert p.sum() == pytest.approx(1)
         mean = np.zeros(5)
         for index in range(5):
             again, decision = drawn(learner, index)
             assert decision.probability == pytest.approx(p[index], rel=1e-12)
             again.tell(decision, float(losses[index]))
-            mean += p[index] * (estimated_regrets(again._exp2) - before)
+            mean += p[index] * (estimated_regrets(inside.exp2(again)) - before)
         expected = sign * (p @ losses - losses)
         if "ridge" in name:
             assert (mean >= expected - learner.epsilon - 1e-9).all()
@@ -153,7 +154,7 @@ def test_on_a_ball_it_is_the_largest_over_all_actions():
         learner.tell(decision, loss)
         told += loss
     X = kl.Ball(2).sample(2000, rng)
-    at = learner._exp2.engine.values_at(learner._exp2.theta, 1.0, X) + 50 * 0.5
+    at = inside.exp2(learner).engine.values_at(inside.exp2(learner).theta, 1.0, X) + 50 * 0.5
     found = learner.guarantee(realised=True).total
     assert found >= told - at.min() - 1e-9
     assert found == pytest.approx(told - at.min(), abs=0.05 * abs(told - at.min()) + 0.5)
@@ -166,8 +167,8 @@ def test_insured_learners_add_their_account_and_what_the_robust_learner_estimate
             learner.hand_over()
         learner.tell(learner.ask(), (t % 5) / 5)
     found = learner.guarantee(realised=True)
-    robust = learner._robust.exp2
-    total = 2 * learner._account.total + estimated_regrets(robust)
+    robust = inside.robust(learner).exp2
+    total = 2 * inside.account(learner).total + estimated_regrets(robust)
     assert found.terms["estimated regret"] == pytest.approx(float(total.max()))
     assert found.terms["unheard"] == 0
     learner.withdraw([0])

@@ -11,6 +11,7 @@ import koloss as kl
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem, Ridge
 from koloss.learners.bandit import tuning
+from tests.support import inside
 
 POINTS = kl.Points(np.random.default_rng(8).random((24, 2)))
 KERNELS = {
@@ -32,7 +33,7 @@ def gram(kernel):
 
 def far_from_the_start(learner, rng):
     """A law that the learner could have after some rounds."""
-    exp2 = learner._exp2
+    exp2 = inside.exp2(learner)
     exp2.theta += rng.normal(size=exp2.theta.shape) * rng.choice([1.0, 10.0, 100.0])
     return exp2.next_law()
 
@@ -203,7 +204,7 @@ def test_a_strong_penalty_is_truncation_with_the_exact_bonus():
 
 def test_the_penalty_falls_and_the_rates_never_rise():
     learner = make(horizon=None)
-    exp2, rates, levels = learner._exp2, [], []
+    exp2, rates, levels = inside.exp2(learner), [], []
     for t in range(1, 4000, 7):
         exp2.made = t - 1
         rates.append(exp2.rates_now())
@@ -218,7 +219,7 @@ def test_the_penalty_falls_and_the_rates_never_rise():
 def test_a_level_keeps_its_promise(rng):
     # At the exploration of any round of a level no leverage exceeds what η and κ allow.
     learner = make(horizon=None)
-    exp2 = learner._exp2
+    exp2 = inside.exp2(learner)
     for t in (1, 40, 300, 5000, 80_000):
         exp2.made = t - 1
         eta, gamma = exp2.rates_now()

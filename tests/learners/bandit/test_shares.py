@@ -15,6 +15,7 @@ import koloss as kl
 from koloss.designs import john_design
 from koloss.guarantees.bandit import psi
 from koloss.learners.bandit.shares import Shares, shared_design
+from tests.support import inside
 from tests.support.clauses import remarks
 
 POINTS = kl.Points(np.linspace(0, 1, 20)[:, None])
@@ -282,7 +283,7 @@ def test_exploration_is_enough_for_the_design_within_the_shares(game):
     for _ in range(60):
         decision = learner.ask()
         learner.tell(decision, loss(decision))
-    engine, exp2 = learner.engine, learner._exp2
+    engine, exp2 = learner.engine, inside.exp2(learner)
     eta, gamma = exp2.rates_now()
     law = exp2.next_law()
     A = engine.features.T @ (law.p[:, None] * engine.features)

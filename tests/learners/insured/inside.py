@@ -8,6 +8,7 @@ import numpy as np
 
 import koloss as kl
 from koloss.learners.insured.watched import Watched
+from tests.support import inside
 
 
 def stage_of(learner):
@@ -38,7 +39,7 @@ def resumed(state, seed=None, policy=None):
 
 def with_overdraft(learner, most):
     """The learner with so many decisions that may be open beyond what its budget has room for."""
-    stage = learner._last
+    stage = inside.latest_stage(learner)
     stage.allowance = replace(stage.allowance, overdraft=most)
     return learner
 

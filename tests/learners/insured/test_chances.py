@@ -14,6 +14,7 @@ from koloss.learners.insured.chances import CHANCE, REST, ROOM, Chances
 from koloss.learners.reading import Reader
 from tests.learners.insured.games import Always, make
 from tests.learners.insured.inside import is_robust, resumed
+from tests.support import inside
 
 # Evidence.
 
@@ -82,16 +83,16 @@ def test_the_gain_is_without_bias_by_enumeration(settings):
     state, p = learner.state(), learner.distribution
     losses = learner.engine.features @ rng.normal(size=learner.rank)
     losses = 0.5 + 0.5 * losses / np.abs(losses).max()
-    best = int(learner._forecaster.mean.argmin())
-    mean, before = 0.0, learner._chances.gain
+    best = int(inside.forecaster(learner).mean.argmin())
+    mean, before = 0.0, inside.chances(learner).gain
     for index in range(10):
         again = resumed(state)
         decision = again.ask()
-        assert again._chances.chosen == {decision.id: best}
+        assert inside.chances(again).chosen == {decision.id: best}
         other = again.ledger.enter(again.ledger.current, [index])
-        again._chances.put_down([other], best)
+        inside.chances(again).put_down([other], best)
         again.tell(other, float(losses[index]))
-        mean += p[index] * (again._chances.gain - before)
+        mean += p[index] * (inside.chances(again).gain - before)
     expected = float(p @ losses - losses[best])
     assert mean == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
@@ -138,8 +139,11 @@ def world(name, seed, rounds=4000):
         losses, decision = WORLDS[name](t, learner), learner.ask()
         learner.tell(decision, float(losses[decision.index]))
         paid, total = paid + losses[decision.index], total + losses
-        used = max(used, learner._account.used / learner._last.allowance.budget(t + 1))
-        assert learner._account.outstanding == 0
+        used = max(
+            used,
+            inside.account(learner).used / inside.latest_stage(learner).allowance.budget(t + 1),
+        )
+        assert inside.account(learner).outstanding == 0
     return learner, paid - np.min(total), used
 
 
@@ -187,14 +191,14 @@ def test_letting_it_back_at_once_time_and_again_does_no_harm():
     regret, learner = stubborn_game(lambda learner: None)
     assert regret <= learner.guarantee().total
     assert len(learner.alarms) > 100
-    assert learner._account.used <= learner._last.allowance.budget(2000)
+    assert inside.account(learner).used <= inside.latest_stage(learner).allowance.budget(2000)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("patient")
 def test_negative_control_an_account_that_is_forgotten_at_every_chance():
     def forget(learner):
-        learner._account.total[:] = 0.0
+        inside.account(learner).total[:] = 0.0
 
     regret, learner = stubborn_game(forget)
     assert regret > 1.2 * learner.guarantee().total

@@ -14,6 +14,7 @@ from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.in_turn import InTurn
 from koloss.learners.insured.segments import OneByOne, Together
 from tests.learners.insured.inside import digest
+from tests.support import inside
 from tests.support.clauses import remarks
 from tests.support.forging import sealed
 
@@ -103,7 +104,7 @@ class Worst(Listens):
 
 def test_the_theorem_is_decided_before_play(manner):
     learner = make(**MANNERS[manner])
-    assert isinstance(learner._game.play.watch, KINDS[manner])
+    assert isinstance(inside.game_of_contexts(learner).play.watch, KINDS[manner])
     names = {"one by one": "F6.6c", "together": "F6.6", "in turn": "F6.7 insured"}
     assert learner.guarantee().theorems[0] == names[manner]
     before = learner.guarantee().terms
@@ -117,7 +118,7 @@ def test_the_bound_that_is_printed_is_the_smaller_one():
     bounds = {}
     for premium in (0.2, 0.75, 4.0):
         learner = make(premium=premium, horizon=20_000)
-        numbers = learner._game.plan.numbers
+        numbers = inside.game_of_contexts(learner).plan.numbers
         one = numbers.largest + (numbers.exploiting + 1) / 2
         together = premium * numbers.scale
         assert (numbers.kind == "together") == (together < one)
@@ -130,7 +131,7 @@ def test_the_bound_that_is_printed_is_the_smaller_one():
 def test_the_promise_adds_up_to_the_theorem():
     """Theorem F6.6c: (1 + β + 2/log K)B + (|S| + 1)/2 at most, but for the error of the features and of the design."""
     learner = make(**ONE_BY_ONE, horizon=50_000, trigger=0.7)
-    n = learner._game.plan.numbers
+    n = inside.game_of_contexts(learner).plan.numbers
     terms = dict(learner.guarantee().terms)
     bias = terms.pop("bias")
     most = (1 + 0.7 + 2 / np.log(K)) * n.scale + (n.exploiting + 1) / 2
@@ -311,7 +312,7 @@ def test_the_library_s_policies_find_the_best_price_of_every_segment(policy):
 def test_laws_of_a_policy_are_played():
     law = np.array([0.0, 0.5, 0.5, 0.0, 0.0, 0.0])
     learner = make(policy=Listens(law), **ONE_BY_ONE)
-    rate = learner._game.play.watch.rate(0)
+    rate = inside.game_of_contexts(learner).play.watch.rate(0)
     p = learner.distribution_for("small")
     assert np.all(p[1:3] >= 0.5 * (1 - rate))
     assert p.sum() == pytest.approx(1)
@@ -337,12 +338,12 @@ def test_a_policy_in_doubt_explores_more_where_it_is():
     worse = Bets(policy_mean=0.4, explored_mean=-0.1, policy_rounds=40, explored_rounds=40)
     better = Bets(policy_mean=-0.4, explored_mean=0.1, policy_rounds=40, explored_rounds=40)
     learner = make(policy=Listens(3), **ONE_BY_ONE)
-    footing = learner._game.play.watch.footing
-    learner._game.play.bets = [worse, better, better]
+    footing = inside.game_of_contexts(learner).play.watch.footing
+    inside.game_of_contexts(learner).play.bets = [worse, better, better]
     rates = np.array([0.25, *footing.rates[1:]])
     laws = [learner.distribution_for(name)[3] for name in SEGMENTS.labels]
     assert laws == pytest.approx(1 - rates + rates * footing.weights[:, 3])
-    watched = make(policy=Listens(3), **ONE_BY_ONE)._game.play
+    watched = inside.game_of_contexts(make(policy=Listens(3), **ONE_BY_ONE)).play
     assert watched.strays(0) > 0  # before anything was explored
     keys = [watched._one(0, 3, coin, True)[::2] for coin in (0.001, 0.2, 0.9)]
     assert [(key < 0, strayed) for key, strayed in keys] == [
@@ -364,7 +365,10 @@ def test_second_chances_are_counted():
     learner.re_arm(context="large")  # it plays already
     play(learner, kind, 50)
     assert [one.playing for one in learner.diagnostics.segments] == ["ucb"] * 3
-    n, watch = learner._game.plan.numbers, learner._game.play.watch
+    n, watch = (
+        inside.game_of_contexts(learner).plan.numbers,
+        inside.game_of_contexts(learner).play.watch,
+    )
     more = watch.budgets[2] + 0.6 + 0.2 * n.largest
     assert learner.guarantee().terms["second chances"] == pytest.approx(more)
     assert sum(learner.guarantee().terms.values()) == pytest.approx(
@@ -377,9 +381,9 @@ def test_rows_sleep_while_the_policy_plays():
     learner.hand_over(context="large")
     play(learner, kind, 50)
     learner.re_arm(context="large")
-    sums = learner._game.play.robust.sums.copy()
+    sums = inside.game_of_contexts(learner).play.robust.sums.copy()
     play(learner, kind, 50)
-    assert np.array_equal(learner._game.play.robust.sums, sums)
+    assert np.array_equal(inside.game_of_contexts(learner).play.robust.sums, sums)
 
 
 @pytest.mark.parametrize("manner", ["together", "in turn"])

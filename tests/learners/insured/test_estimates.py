@@ -20,6 +20,7 @@ from tests.learners.insured.inside import (
     with_overdraft,
     worst_loss,
 )
+from tests.support import inside
 from tests.support.statistics import agrees, by_counts, differs
 
 # Estimates through the learner.
@@ -139,7 +140,7 @@ def test_exploration_is_the_smallest_that_the_rule_allows(in_full):
     stage, budget = stage_of(learner), learner.diagnostics.budget
     assert not stage.suspicious
     place, choice = stage.exploration, int(np.argmax(learner.distribution))
-    room = budget - 1 - learner._account.total
+    room = budget - 1 - inside.account(learner).total
     deviation = math.sqrt((stage.noise + 2.5) / (stage.heard + 10))
     share = min(1.0, JUMP / min(1.0, USUAL * deviation))  # that a usual loss may use
 

@@ -14,6 +14,7 @@ from koloss.learners.insured.account import Account
 from koloss.learners.insured.rounds import Round
 from tests.learners.insured.games import Always, make
 from tests.learners.insured.inside import law_of, with_overdraft
+from tests.support import inside
 from tests.support.copies import fresh_copy
 
 ROUNDS = 200
@@ -55,14 +56,14 @@ class Watcher:
         self.slack, self.weights = math.inf, []
 
     def limits(self):
-        allowance, made = self.learner._last.allowance, self.learner.ledger.made
+        allowance, made = inside.latest_stage(self.learner).allowance, self.learner.ledger.made
         return allowance.budget(made), allowance.debt(made)
 
     def check(self):
         D, C = self.limits()
         promise = D + min(C, self.at_last_draw - 1)
         self.slack = min(self.slack, promise - self.total.max() - self.open)
-        account = self.learner._account
+        account = inside.account(self.learner)
         assert account.outstanding == self.open
         near = np.abs(account.total - self.total) <= 1e-7 + 1e-9 * np.abs(self.total)
         assert near.all(), (account.total, self.total)

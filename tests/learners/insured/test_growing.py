@@ -10,6 +10,7 @@ from koloss.learners.insured.clouds import Cloud, covering_radius, sobol
 from koloss.learners.insured.growing import FIRST, Plan, following
 from koloss.learners.insured.landmarks import History, Landmarks, learn_lengths
 from koloss.learners.insured.settings import InsuredSettings
+from tests.support import inside
 from tests.support.clauses import marks, remarks
 from tests.support.forging import forged
 
@@ -57,7 +58,7 @@ def game():
 
 def test_plan_counts_every_growth():
     learner = made()
-    plan, due, times = learner._growth.plan, FIRST, 0
+    plan, due, times = inside.growth(learner).plan, FIRST, 0
     while due < 300:
         times, due = times + 1, following(due)
     assert plan == Plan(64, 32, 8, times)
@@ -66,7 +67,7 @@ def test_plan_counts_every_growth():
 
 def test_points_in_play_are_bounded_and_rows_keep_their_points(game):
     learner, rows, _, seen = game
-    plan = learner._growth.plan
+    plan = inside.growth(learner).plan
     counts = [available.sum() for available, _ in seen]
     assert counts[0] == 32
     assert max(counts) == 64
@@ -77,7 +78,7 @@ def test_points_in_play_are_bounded_and_rows_keep_their_points(game):
             assert np.array_equal(actions[met], before[met])
         met |= available
         before = actions
-    assert met.sum() == learner._growth.filled > 64  # some were withdrawn again
+    assert met.sum() == inside.growth(learner).filled > 64  # some were withdrawn again
     assert (seen[-1][0] & ~met).sum() == 0
     assert len(np.unique(seen[-1][1][met], axis=0)) == met.sum()
     assert (rows >= 32).any()
@@ -88,7 +89,7 @@ def test_newcomers_lie_in_the_set(actions):
     learner = made(actions, horizon=120)
     goal = np.full(actions.dimension, 0.9)  # at the edge of the ball, or near it
     play(learner, 100, np.random.default_rng(1), loss=lambda x: 0.1 + np.abs(x - goal).mean() / 5)
-    assert learner._growth.filled > 32
+    assert inside.growth(learner).filled > 32
     assert actions.contains(learner.actions).all()
 
 
@@ -120,7 +121,7 @@ def test_newcomers_have_the_same_polynomials_in_any_units(units):
     lower, upper = np.array([100.0, -units, 0, 0]), np.array([101.0, units, 5, 1])
     learner = made(kl.Box(lower, upper), horizon=40)
     play(learner, 36, np.random.default_rng(0), loss=lambda x: 0.5)
-    X, met = (learner.actions - lower) / (upper - lower), learner._roster.met
+    X, met = (learner.actions - lower) / (upper - lower), inside.roster(learner).met
     products = [X[:, i] * X[:, j] for i in range(4) for j in range(i + 1)]
     monomials = np.column_stack([*products, X, np.ones(len(X))])
     features = learner.engine.features
@@ -135,7 +136,7 @@ def test_newcomers_are_within_the_error_of_the_guarantee():
     kernel = kl.Gaussian((0.5, 1.0, 0.5, 0.5))
     learner = made(robust_kernel=kernel, rank=12)
     play(learner, 220, np.random.default_rng(0))
-    met, growth = learner._roster.met, learner._growth
+    met, growth = inside.roster(learner).met, inside.growth(learner)
     assert met[32:].sum() > 30
     Z, X = growth.landmarks.points, learner.actions[met]
     cross = kernel(X, Z)
@@ -156,7 +157,7 @@ def test_newcomers_are_within_the_error_of_the_guarantee():
 
 def test_forecast_is_that_of_all_losses_heard(game):
     learner, rows, losses, _ = game
-    forecaster = learner._forecaster
+    forecaster = inside.forecaster(learner)
     assert forecaster.trusted == 0
     F, y, ridge = forecaster.features, losses - 0.5, forecaster.regression.ridge
     played = F[rows]
@@ -170,7 +171,7 @@ def test_forecast_is_that_of_all_losses_heard(game):
     assert np.allclose(lower, np.tril(gram), atol=1e-6 * np.abs(gram).max())
     # The features are those of the kernel at the bandwidths learned; landmarks are chosen before the latest points enter.
     kernel = forecaster.landmarks.kernel
-    at = learner.available & (learner._account.born < learner._roster.era)
+    at = learner.available & (inside.account(learner).born < inside.roster(learner).era)
     assert at.sum() > 40
     inner = F[at, :-1] @ F[at, :-1].T
     assert np.abs(inner - kernel(learner.actions[at])).max() < 0.01
@@ -207,14 +208,14 @@ def test_first_points_are_looked_at_one_by_one(policy):
     learner, rng = made(horizon=400, policy=policy), np.random.default_rng(0)
     rows, choices = [], []
     for _ in range(FIRST):
-        assert learner._pending.is_blind
+        assert inside.pending(learner).is_blind
         rows += play(learner, 1, rng)[0].tolist()
         choices.append(learner.ledger.current.choice)
     explored = [k for k in range(FIRST) if rows[k] != choices[k]]
     assert len(set(rows)) >= FIRST - len(explored)
     alone = min(explored, default=FIRST) + 1
     assert choices[:alone] == list(range(min(alone, FIRST)))
-    assert not learner._pending.is_blind
+    assert not inside.pending(learner).is_blind
 
 
 def test_play_goes_on_where_nothing_new_is_found(monkeypatch):
@@ -222,7 +223,7 @@ def test_play_goes_on_where_nothing_new_is_found(monkeypatch):
     learner = made(horizon=120)
     play(learner, 100, np.random.default_rng(0))
     assert learner.available.sum() == 32
-    assert learner._roster.era == 1
+    assert inside.roster(learner).era == 1
 
 
 @pytest.mark.slow
@@ -254,16 +255,16 @@ def test_late_losses_and_the_robust_learner_live_with_a_set_that_grows():
         if len(waiting) > 5:
             one = waiting.pop(int(rng.integers(len(waiting))))
             learner.tell(one, float(np.clip(mean_loss(one.action), 0, 1)))
-        eras.append(learner._roster.era)
-        stage = learner._last
+        eras.append(inside.roster(learner).era)
+        stage = inside.latest_stage(learner)
         budget, debt = stage.allowance.budget(t + 1), stage.allowance.debt(t + 1)
-        assert learner._account.holds(budget, debt)
+        assert inside.account(learner).holds(budget, debt)
     assert eras[80] > 1
     assert eras[-1] > eras[95]
     assert learner.distribution[~learner.available].sum() == 0
     assert math.isclose(learner.distribution.sum(), 1.0)
-    assert learner._robust.exp2.engine.points is learner.engine.points or np.array_equal(
-        learner._robust.exp2.engine.points, learner.engine.points
+    assert inside.robust(learner).exp2.engine.points is learner.engine.points or np.array_equal(
+        inside.robust(learner).exp2.engine.points, learner.engine.points
     )
 
 
@@ -314,7 +315,7 @@ def test_few_dimensions_are_played_on_a_net_as_ever():
     auto = kl.InsuredBandit(box, kl.Gaussian(0.3), grow="auto", **common)
     assert np.array_equal(plain.actions, auto.actions)
     assert plain.ask(20).index.tolist() == auto.ask(20).index.tolist()
-    assert auto._growth is None
+    assert inside.growth(auto) is None
     said = {"kernel": "auto", "horizon": 40, "loss_range": (0, 1), "grow": "auto"}
     assert InsuredSettings(actions=BOX, **said).in_play == 1024
     assert InsuredSettings(actions=kl.Ball(3), **said).in_play is None
@@ -325,7 +326,7 @@ def test_few_dimensions_are_played_on_a_net_as_ever():
 
 def test_guarantee_has_slots_and_the_distance_to_the_points_that_stay(game):
     learner = game[0]
-    promise, plan = learner.guarantee(), learner._growth.plan
+    promise, plan = learner.guarantee(), inside.growth(learner).plan
     assert math.isclose(learner.engine.problem.log_prior, math.log(plan.slots))
     assert promise.terms["net"] == 300  # without a norm 32 points do not bound a quadratic function
     stated = made(BOX, horizon=300, loss_norm=2.0)
@@ -367,7 +368,7 @@ def test_discretisation_stands_in_the_guarantee(actions, settings):
     assert farthest > apart / 12  # a twelfth of it would be wrong
     assert math.isclose(before.total, min(sum(before.terms.values()), before.trivial))
     play(learner, 60, np.random.default_rng(0), loss=lambda x: 0.5)
-    assert learner._growth.filled > 32
+    assert inside.growth(learner).filled > 32
     # Those that enter come nearer, which is not proved: the term does not fall.
     assert learner.guarantee().terms["net"] == before.terms["net"]
     assert "growing net" in remarks(learner.guarantee())

@@ -8,6 +8,7 @@ import pytest
 import koloss as kl
 from koloss.errors import PolicyError, SnapshotError
 from tests.learners.insured.games import Always
+from tests.support import inside
 from tests.support.clauses import clause_of, marks
 from tests.support.forging import sealed
 
@@ -66,7 +67,9 @@ def test_play_does_not_depend_on_when_losses_are_told(make):
         assert other.ledger.heard == learner.ledger.heard == 100 - HOLD
         assert other.ledger.longest_delay == HOLD
         if make is insured:
-            np.testing.assert_array_equal(other._account.total, learner._account.total)
+            np.testing.assert_array_equal(
+                inside.account(other).total, inside.account(learner).total
+            )
             assert other.recommend().loss == learner.recommend().loss
 
 
@@ -80,7 +83,7 @@ def test_play_is_that_of_a_constant_delay():
     # Held for 6 decisions, or told 6 decisions later with that delay declared: the same learner.
     held, late = insured(), insured(hold=0, delay=HOLD)
     assert market(held, 100, WHEN["at random"]) == market(late, 100, WHEN["at the time-out"])
-    np.testing.assert_array_equal(held._account.total, late._account.total)
+    np.testing.assert_array_equal(inside.account(held).total, inside.account(late).total)
     said, told = held.guarantee(), late.guarantee()
     assert said.terms == told.terms
     assert "unopened" in marks(told)
@@ -92,7 +95,11 @@ def test_play_through_a_hand_over_and_back():
         learner = insured()
         orders = {30: learner.hand_over, 60: learner.re_arm}
         played = market(learner, 90, when, orders=orders)
-        return played, [alarm.round for alarm in learner.alarms], learner._account.total.tolist()
+        return (
+            played,
+            [alarm.round for alarm in learner.alarms],
+            inside.account(learner).total.tolist(),
+        )
 
     played = game(WHEN["at once"])
     assert played[1] == [30, 60]
@@ -108,7 +115,7 @@ def test_batches_of_one_call_are_used_in_the_order_of_their_decisions():
             losses = np.array([0.1, 0.9, 0.4, 0.6])
             learner.tell([decisions[k] for k in order], losses[order])
         assert learner.ask().index is not None
-    np.testing.assert_array_equal(first._account.total, second._account.total)
+    np.testing.assert_array_equal(inside.account(first).total, inside.account(second).total)
 
 
 # What is told is told.

@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 import koloss as kl
 from tests.learners.insured.games import Always, kind, make, play
 from tests.learners.insured.inside import resumed, with_overdraft
+from tests.support import inside
 from tests.support.clauses import clause_of, marks, remarks
 
 PRICES = kl.Points(np.linspace(1, 3, 30)[:, None])
@@ -140,8 +141,8 @@ def test_the_reserve_of_a_delay_plays_as_none(horizon):
 
     reserve, endless = learner(), with_overdraft(learner(), 10**9)
     assert late_play(reserve, 250, 5, prices) == late_play(endless, 250, 5, prices)
-    np.testing.assert_array_equal(reserve._account.total, endless._account.total)
-    assert reserve._last.allowance.debt(250) == 5
+    np.testing.assert_array_equal(inside.account(reserve).total, inside.account(endless).total)
+    assert inside.latest_stage(reserve).allowance.debt(250) == 5
     # Losses that are later than declared need more of a reserve than there is.
     small = {"trigger": 0.1, "premium": 0.6}
     reserve, endless = learner(**small), with_overdraft(learner(**small), 10**9)
@@ -154,7 +155,7 @@ def test_what_waits_is_charged():
     assert learner.guarantee().terms["unheard"] == 5
     waiting = [learner.ask() for _ in range(30)]
     assert learner.guarantee().terms["unheard"] == 29
-    assert not learner._robust.exp2
+    assert not inside.robust(learner).exp2
     learner.tell(waiting, np.full(30, 0.5))
 
 

@@ -11,6 +11,7 @@ import koloss as kl
 from koloss.guarantees import insured
 from tests.learners.insured.games import POINTS, kind, make, play
 from tests.learners.insured.inside import is_robust, law_of, stage_of
+from tests.support import inside
 from tests.support.clauses import remarks
 
 SIZE = len(POINTS.X)
@@ -65,7 +66,7 @@ def test_every_path_stays_within_what_is_charged(game):
         if is_robust(learner):
             break
         law, i = law_of(learner, decision), decision.index
-        M = law.prediction * learner._units.width + learner._units.center
+        M = law.prediction * inside.units(learner).width + inside.units(learner).center
         y = values[i]
         assert law.counted is (t >= warm_up)
         if law.counted:
@@ -84,7 +85,10 @@ def test_every_path_stays_within_what_is_charged(game):
         heard.append(y)
         if law.counted and not learner.alarms:
             stage = stage_of(learner)
-            raw = stage.total * learner._units.width + stage.heard * learner._units.center
+            raw = (
+                stage.total * inside.units(learner).width
+                + stage.heard * inside.units(learner).center
+            )
             np.testing.assert_allclose(raw, S, rtol=1e-6, atol=1e-6 * np.ptp(heard))
     assert largest > 0.02
     assert t > warm_up

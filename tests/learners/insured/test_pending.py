@@ -12,6 +12,7 @@ from koloss.learners.insured import pending as module
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.pending import Pending
 from tests.learners.insured.inside import resumed
+from tests.support import inside
 from tests.support.statistics import agrees, by_errors, differs
 
 X = np.random.default_rng(3).random((23, 2))
@@ -181,13 +182,13 @@ def test_proposals_do_not_depend_on_coins_in_flight(policy, monkeypatch):
             for k in range(30):
                 one._rng = np.random.default_rng(1000 * bits + k)
                 if policy == "thompson":  # the proposal has a coin of its own, which is no secret
-                    law = one._last.policy.propose(
-                        one._pending, one._last, np.random.default_rng(k)
+                    law = inside.latest_stage(one).policy.propose(
+                        inside.pending(one), inside.latest_stage(one), np.random.default_rng(k)
                     )
-                    one._last.policy.propose = lambda *_, law=law: law
+                    inside.latest_stage(one).policy.propose = lambda *_, law=law: law
                 one.ask()
                 if policy == "thompson":
-                    del one._last.policy.propose
+                    del inside.latest_stage(one).policy.propose
             one._rng = copy.deepcopy(kept)
         keys = [[entry.key for entry in one.ledger] for one in (learner, other)]
         assert keys[0] != keys[1]
@@ -230,7 +231,7 @@ def test_what_waits_is_not_proposed_again_and_again():
     aware = proposals(learner)
     blind = market(width=2.0)
     for _ in range(60):
-        blind._pending = blind._last.pending = Pending(blind._forecaster)
+        blind._pending = inside.latest_stage(blind).pending = Pending(inside.forecaster(blind))
         blind.ask()
     assert len(set(aware)) >= 8
     assert len(set(proposals(blind))) == 1  # negative control
@@ -243,7 +244,7 @@ def test_from_scratch_only_now_and_then(monkeypatch):
     learner, waiting, versions = market(width=2.0), [], set()
     for _ in range(300):
         waiting.append(learner.ask())
-        versions.add(learner._forecaster.version)
+        versions.add(inside.forecaster(learner).version)
         if len(waiting) > 25:
             told(learner, waiting.pop(0))
     assert len(calls) <= len(versions) + 2 + 600 // module.RENEWED < 100
@@ -262,15 +263,15 @@ def test_as_long_as_nothing_is_heard_the_middle_is_played_most(policy):
     np.testing.assert_allclose(later / 1000, shares / shares.sum(), rtol=0.1, atol=0.002)
     # The first loss ends it.
     told(learner, learner.ask())
-    assert not learner._pending.is_blind
-    assert market(policy)._pending.is_blind is False
+    assert not inside.pending(learner).is_blind
+    assert inside.pending(market(policy)).is_blind is False
 
 
 def test_who_was_forgotten_is_not_in_flight():
     learner = market()
     made = [learner.ask() for _ in range(8)]
     learner.forget(made[2:7])
-    assert learner._pending.count == 3
+    assert inside.pending(learner).count == 3
     kept = [entry.law.choice for entry in learner.ledger]
     weights = np.bincount(kept, minlength=20)
-    np.testing.assert_array_equal(learner._pending.proposed[-1], weights)
+    np.testing.assert_array_equal(inside.pending(learner).proposed[-1], weights)

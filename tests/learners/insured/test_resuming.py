@@ -10,6 +10,7 @@ from koloss.learners.bandit.exp2 import Epoch
 from koloss.learners.insured.rounds import Round
 from tests.learners.insured.games import Always, kind, make, play
 from tests.learners.insured.inside import digest, is_robust, law_of, resumed
+from tests.support import inside
 
 DELAY = 15
 
@@ -46,10 +47,12 @@ def skipping():
     """Little room is left: the robust learner fills in, and losses are skipped in part."""
     learner, waiting = make(rng=4, horizon=2000, delay=1), []
     play(learner, kind, 30)
-    learner._account.total += learner._last.allowance.budget(1) - learner._account.used - 95
+    inside.account(learner).total += (
+        inside.latest_stage(learner).allowance.budget(1) - inside.account(learner).used - 95
+    )
     late_game(learner, 2, waiting, 31, count=60)
     assert learner.alarms == []
-    learner._account.total += 75
+    inside.account(learner).total += 75
     late_game(learner, 5, waiting, 33)
     assert learner.diagnostics.skipped > 0
     assert learner.diagnostics.sat_out > 0
@@ -63,8 +66,8 @@ def stopped():
     learner._take_over("evidence")
     late_game(learner, 50, waiting, 40)
     assert is_robust(learner)
-    assert len(learner._chances.chosen) > DELAY
-    assert learner._chances.spread > 0
+    assert len(inside.chances(learner).chosen) > DELAY
+    assert inside.chances(learner).spread > 0
     return learner, waiting
 
 
@@ -92,7 +95,7 @@ def asleep():
     late_game(learner, 6, waiting, 30)
     learner.re_arm()
     assert not is_robust(learner)
-    assert not learner._robust.exp2.is_over()
+    assert not inside.robust(learner).exp2.is_over()
     return learner, waiting
 
 
@@ -100,7 +103,7 @@ def interrupted():
     """The robust learner sleeps while a policy plays; its last epoch was cut short."""
     learner, waiting = asleep()
     late_game(learner, 7, waiting, 40)
-    assert learner._robust.exp2.is_over()
+    assert inside.robust(learner).exp2.is_over()
     return learner, waiting
 
 
@@ -192,6 +195,8 @@ def test_a_snapshot_goes_on_to_the_last_bit(moment, settings, tmp_path):
 def test_negative_control_a_copy_that_lost_the_account_plays_otherwise(tmp_path):
     learner, waiting = pending()
     again = resumed(learner.state())
-    again._account.total += 0.9 * (again._last.allowance.budget(1) - again._account.used)
+    inside.account(again).total += 0.9 * (
+        inside.latest_stage(again).allowance.budget(1) - inside.account(again).used
+    )
     games = [late_game(one, 100, list(waiting), 100) for one in (learner, again)]
     assert games[0] != games[1]

@@ -18,6 +18,7 @@ from koloss.learners.insured.specialists import Specialists
 from tests.learners.insured.games import Always, Calls, make
 from tests.learners.insured.inside import digest, is_robust, resumed
 from tests.learners.insured.test_account import HOSTILE, TELLING, HostilePath
+from tests.support import inside
 from tests.support.clauses import marks, remarks
 from tests.support.copies import fresh_copy
 from tests.support.forging import sealed
@@ -182,7 +183,7 @@ class Dense:
         before, self.there = self.there, self.learner.available
         if self.era == 0 and before.all() and self.learner.settings.horizon is None:
             # The sum of the mix losses as far as rates that fall allow to tell: no less than it.
-            eta = self.learner._robust.exp2.rates_now()[0] if self.eta is None else self.eta
+            eta = inside.robust(self.learner).exp2.rates_now()[0] if self.eta is None else self.eta
             late = -(logsumexp(-eta * self.sums) - math.log(N)) / eta
             assert late >= self.mixed - ROUNDING
             self.mixed = late
@@ -191,13 +192,13 @@ class Dense:
         self.born[added], self.sums[added] = self.era, self.mixed
 
     def expected(self):
-        exp2 = self.learner._robust.exp2
+        exp2 = inside.robust(self.learner).exp2
         eta, gamma = exp2.rates_now()
         logs = np.where(self.there, -eta * self.sums, -np.inf)
         return (1 - gamma) * np.exp(logs - logsumexp(logs)) + gamma * exp2.engine.weights
 
     def drawn(self, decision):
-        epoch = self.learner._robust.exp2.epoch
+        epoch = inside.robust(self.learner).exp2.epoch
         self.eta = epoch.eta
         self.items[decision.id] = (epoch.law.p.copy(), epoch.weight, self.there.copy(), self.era)
 
@@ -251,7 +252,7 @@ def difference_to_dense(learner, seed, latest=12, rounds=60):
         pending.append((t + int(rng.integers(latest)), decision))
         for item in [item for item in pending if item[0] <= t]:
             loss = float(rng.random() * (item[1].index % 3) / 2)
-            exp2 = learner._robust.exp2
+            exp2 = inside.robust(learner).exp2
             eta = exp2.rates_now()[0] if exp2.epoch is None else exp2.epoch.eta
             across += dense.items[item[1].id][-1] < dense.era
             dense.hear(item[1], loss, eta)
@@ -305,7 +306,7 @@ def test_a_loss_that_comes_after_a_change_is_as_good_as_one_before(robust, batch
         np.testing.assert_allclose(after.distribution, before.distribution, atol=1e-9)
         there = before.available
         np.testing.assert_allclose(
-            after._account.total[there], before._account.total[there], atol=1e-9
+            inside.account(after).total[there], inside.account(before).total[there], atol=1e-9
         )
     assert is_robust(after) == robust
     assert after.guarantee().proved
@@ -334,7 +335,7 @@ def test_exploration_of_an_era_keeps_the_leverage_of_its_rate(there, ridge):
     # γ = ηLG'/κ for the design's own G': then no estimate moves a log-weight by more than κ.
     absent = [a for a in range(N) if a not in there]
     learner = robust_game(ridge=ridge, absent=absent)
-    engine, rates = learner._robust.exp2.engine, learner._robust.exp2.rates
+    engine, rates = inside.robust(learner).exp2.engine, inside.robust(learner).exp2.rates
     phi, w = learner.robust.features[list(there)], engine.weights[list(there)]
     columns = learner.robust.columns
     penalty = 0.0 if columns is None else columns @ columns.T
@@ -388,14 +389,14 @@ def comings(learner, seed, rounds, each=lambda learner: None, pending=None):
 @pytest.mark.parametrize("seed, said", list(enumerate(SETTINGS)))
 def test_only_what_is_offered_is_played_and_the_promise_is_kept(said, seed):
     def promise(learner):
-        allowance, made = learner._last.allowance, learner.ledger.made
-        assert learner._account.holds(allowance.budget(made), allowance.debt(made))
+        allowance, made = inside.latest_stage(learner).allowance, learner.ledger.made
+        assert inside.account(learner).holds(allowance.budget(made), allowance.debt(made))
 
     absent = np.random.default_rng(seed).permutation(N)[: 4 * (seed % 3)].tolist()
     learner = game(absent=absent, rng=seed, **SETTINGS[said])
     comings(learner, seed, 150, promise)
-    assert learner._roster.era > 5
-    assert learner._robust.exp2.late > 0
+    assert inside.roster(learner).era > 5
+    assert inside.robust(learner).exp2.late > 0
 
 
 def test_a_learner_that_changes_nothing_plays_as_ever():
@@ -409,8 +410,8 @@ def test_a_learner_that_changes_nothing_plays_as_ever():
         assert decision.index == same.index
         learner.tell(decision, 0.5)
         other.tell(same, 0.5)
-    assert learner._roster.era == 0
-    assert learner._account.offered is None
+    assert inside.roster(learner).era == 0
+    assert inside.account(learner).offered is None
     assert learner.available.all()
 
 
@@ -435,13 +436,13 @@ def test_late_losses_of_actions_that_are_gone_are_used():
     for one in (learner, silent):
         decision = one.ask()
         one.withdraw(decision.index)
-    before = learner._account.total.copy(), learner._forecaster.mean.copy()
+    before = inside.account(learner).total.copy(), inside.forecaster(learner).mean.copy()
     learner.tell(decision.id, 1.0)
     there = learner.available
-    assert (learner._account.total != before[0])[there].any()
-    assert learner._account.total[decision.index] == before[0][decision.index]
-    assert (learner._forecaster.mean != before[1]).any()
-    assert learner._account.outstanding == silent._account.outstanding - 1 == 0
+    assert (inside.account(learner).total != before[0])[there].any()
+    assert inside.account(learner).total[decision.index] == before[0][decision.index]
+    assert (inside.forecaster(learner).mean != before[1]).any()
+    assert inside.account(learner).outstanding == inside.account(silent).outstanding - 1 == 0
 
 
 def test_an_action_that_comes_back_begins_anew():
@@ -450,16 +451,16 @@ def test_an_action_that_comes_back_begins_anew():
         decision = learner.ask()
         learner.tell(decision, 0.2 + 0.05 * (decision.index % 5))
     late = learner.ask()
-    assert learner._account.total[4] != 0
+    assert inside.account(learner).total[4] != 0
     learner.withdraw(4)
     learner.add(4)
-    assert learner._account.total[4] == 0
+    assert inside.account(learner).total[4] == 0
     learner.tell(late, 0.9)  # drawn in its former life
-    assert learner._account.total[4] == 0
+    assert inside.account(learner).total[4] == 0
     decision = learner.ask()
     learner.tell(decision, 0.9)
-    assert learner._account.total[4] != 0
-    assert learner._roster.returned == 1
+    assert inside.account(learner).total[4] != 0
+    assert inside.roster(learner).returned == 1
 
 
 def test_what_the_guarantee_says():
@@ -485,7 +486,7 @@ def test_what_the_guarantee_says():
     uniform.withdraw(range(2, 9))
     tuned = uniform.guarantee().terms["robust learner"]
     uniform.pause()  # a design that is worse for those that are left explores more, which is paid for
-    gamma = uniform._robust.exp2.rates.exploration - uniform.robust.rates.exploration
+    gamma = inside.robust(uniform).exp2.rates.exploration - uniform.robust.rates.exploration
     assert uniform.guarantee().terms["robust learner"] == pytest.approx(
         tuned + max(gamma, 0) * 2000
     )
@@ -657,7 +658,7 @@ def regret_from_birth(seed, begins=None, insured=False, born=1500, rounds=3000):
         if t == born:
             learner.add(3)
             if begins is not None:
-                learner._robust.exp2.engine.past[3] = begins
+                inside.robust(learner).exp2.engine.past[3] = begins
         losses = np.full(4, 0.2)
         losses[np.argmax(learner.distribution[:3])] = 0.4
         losses[3] = 0.0

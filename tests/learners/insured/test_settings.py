@@ -12,6 +12,7 @@ from koloss.guarantees import insured
 from koloss.learners.insured.bandwidths import CONSTANT
 from tests.learners.insured.games import POINTS, kind, make, play
 from tests.learners.insured.inside import resumed, stage_of
+from tests.support import inside
 
 # Extremes.
 
@@ -84,13 +85,14 @@ def test_the_insurance_has_a_kernel_of_its_own():
     assert rough.guarantee().total > smooth.guarantee().total
     # The policy forecasts with its own: a loss says as much of prices nearby as it did.
     for learner in (rough, smooth, alone):
-        learner._forecaster.update(15, -0.4)
+        inside.forecaster(learner).update(15, -0.4)
     near = [
-        learner._forecaster.mean[16] - learner._forecaster.mean[0] for learner in (rough, smooth)
+        inside.forecaster(learner).mean[16] - inside.forecaster(learner).mean[0]
+        for learner in (rough, smooth)
     ]
     assert near[0] == pytest.approx(near[1], rel=1e-3)
     assert abs(near[0]) > 1e-3
-    mean = alone._forecaster.mean
+    mean = inside.forecaster(alone).mean
     assert abs(mean[16] - mean[0]) < 1e-6  # negative control: unrelated
 
 

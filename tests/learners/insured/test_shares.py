@@ -19,6 +19,7 @@ from koloss.learners.reading import Reader
 from tests.learners.insured.games import POINTS, Always, Calls, make
 from tests.learners.insured.inside import is_robust, law_of, stage_of
 from tests.learners.insured.small_games import chance
+from tests.support import inside
 from tests.support.clauses import remarks
 from tests.support.forging import sealed
 
@@ -132,12 +133,12 @@ def test_what_is_played_is_what_the_shares_allow_of_the_best():
 def test_exploration_priced_anew_stays_within_the_shares():
     learner = make(shares=LIMITS)
     prices = np.random.default_rng(0).uniform(1, 5, 30)
-    priced = learner._first.priced(2, prices)
+    priced = inside.first_exploration(learner).priced(2, prices)
     assert misses(priced.weights) <= ROUNDING
-    assert np.abs(priced.weights - learner._first.weights).max() > 0.01
+    assert np.abs(priced.weights - inside.first_exploration(learner).weights).max() > 0.01
     W, weights = priced.features, priced.weights
     np.testing.assert_allclose(W.T @ (weights[:, None] * W), np.eye(W.shape[1]), atol=1e-8)
-    free = make()._first.priced(2, prices)
+    free = inside.first_exploration(make()).priced(2, prices)
     assert misses(free.weights) > 0.01
     learner = make(kl.Points(np.linspace(0, 1, 30)[:, None]), kl.Gaussian(0.3), shares=LIMITS)
     for t in range(400):
@@ -150,11 +151,11 @@ def test_exploration_priced_anew_stays_within_the_shares():
 
 def test_a_group_that_is_not_explored_may_be_priced():
     points = kl.Points(np.linspace(0, 1, 30)[:, None])
-    free = make(points, kl.Gaussian(0.5))._first
+    free = inside.first_exploration(make(points, kl.Gaussian(0.5)))
     rows = tuple(np.flatnonzero(free.weights == 0)[:3].tolist())
     learner = make(points, kl.Gaussian(0.5), shares={rows: (0.0, 0.5)})
-    np.testing.assert_array_equal(learner._first.weights, free.weights)
-    priced = learner._first.priced(2, np.linspace(1, 5, 30))
+    np.testing.assert_array_equal(inside.first_exploration(learner).weights, free.weights)
+    priced = inside.first_exploration(learner).priced(2, np.linspace(1, 5, 30))
     np.testing.assert_allclose(priced.weights, free.priced(2, np.linspace(1, 5, 30)).weights)
 
 
@@ -162,7 +163,7 @@ def test_negative_control_projecting_the_policy_alone_breaks_the_shares():
     limits = {(1, 2, 3): (0.0, 0.01)}
     learner, shares = make(shares=limits), Shares.of(limits, 30)
     stage = stage_of(learner)
-    stage.exploration = make()._first
+    stage.exploration = inside.first_exploration(make())
     law = law_of(learner, learner.ask())
     assert misses(law.law, shares) <= ROUNDING  # the policy's own part
     assert misses(law.distribution(), shares) > 0.01
@@ -353,10 +354,10 @@ def test_the_budget_pays_for_the_leverage_of_the_design():
     learner, free = make(shares=LIMITS, ridge=0.0), make(ridge=0.0)
     psi2 = (math.exp(2) - 3) / 4
     for one in (learner, free):
-        leverage = one._first.largest
+        leverage = inside.first_exploration(one).largest
         B = math.sqrt((leverage + psi2 * one.rank) * 1000 * math.log(30))
         assert one.guarantee().terms["budget"] == pytest.approx(1.25 * B)
-    assert learner._first.largest > 1.5 * free._first.largest
+    assert inside.first_exploration(learner).largest > 1.5 * inside.first_exploration(free).largest
 
 
 def test_with_a_declared_delay_nothing_is_proved():

@@ -12,6 +12,7 @@ import koloss as kl
 from koloss.learners.bandit.exp2 import Exp2
 from tests.learners.insured.games import Always, kind, make, play
 from tests.learners.insured.inside import is_robust, resumed, stage_of
+from tests.support import inside
 from tests.support.copies import fresh_copy
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -70,7 +71,7 @@ SCHEDULES = {"random": at_random, "in turns": in_turns, "by loss": by_loss}
 
 def start_again(learner):
     """Negative control: it forgets what it knew whenever it is woken."""
-    learner._robust.exp2 = None
+    inside.robust(learner).exp2 = None
     learner.hand_over()
 
 
@@ -94,7 +95,7 @@ def regret_of_own_rounds(game, schedule, seed, hand_over=kl.InsuredBandit.hand_o
         learner.tell(decision, loss)
         if robust:
             regret, rounds = regret + loss - losses, rounds + 1
-    assert rounds == learner._robust.exp2.made or hand_over is not kl.InsuredBandit.hand_over
+    assert rounds == inside.robust(learner).exp2.made or hand_over is not kl.InsuredBandit.hand_over
     return regret, rounds, learner
 
 

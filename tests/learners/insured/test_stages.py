@@ -16,6 +16,7 @@ from tests.learners.insured.inside import (
     stage_of,
     with_overdraft,
 )
+from tests.support import inside
 
 # Late losses and batches.
 
@@ -67,14 +68,14 @@ def test_losses_of_an_earlier_stage_still_count():
     after, index = learner.diagnostics, waiting[0].index
     assert after.estimated_losses[index] > before.estimated_losses[index]
     estimate = law.prediction + law.estimates(index) * (0.4 - law.prediction[index])
-    np.testing.assert_allclose(learner._account.total, 0.4 - estimate)
+    np.testing.assert_allclose(inside.account(learner).total, 0.4 - estimate)
     assert after.estimated_regret == pytest.approx(np.max(0.4 - estimate))
     assert (before.open, after.open) == (5, 4)
 
 
 def near_the_limit(learner, room):
     """Leave so much room to the account, for every action."""
-    account, allowance = learner._account, learner._last.allowance
+    account, allowance = inside.account(learner), inside.latest_stage(learner).allowance
     account.total = np.full(len(account.total), allowance.budget(1) - 1 - room)
     return account
 

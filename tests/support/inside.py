@@ -1,0 +1,100 @@
+"""What tests look at that users do not see: parts of learners and studies, each named in this one place.
+
+A change of the layout of learners or studies is made here, and not in every test that looks at it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Learners under bandit feedback.
+
+
+def exp2(learner: Any) -> Any:
+    """Algorithm 1 in play: its epoch, its law, its sums."""
+    return learner._exp2
+
+
+# The insured learner.
+
+
+def account(learner: Any) -> Any:
+    """What the policy may have cost, by the estimates."""
+    return learner._account
+
+
+def robust(learner: Any) -> Any:
+    """Exponential weights behind the policy."""
+    return learner._robust
+
+
+def latest_stage(learner: Any) -> Any:
+    """The stage of the policy that played last."""
+    return learner._last
+
+
+def first_exploration(learner: Any) -> Any:
+    """The exploration that a game begins with."""
+    return learner._first
+
+
+def forecaster(learner: Any) -> Any:
+    """The forecasts that the policy plays by."""
+    return learner._forecaster
+
+
+def pending(learner: Any) -> Any:
+    """Proposals whose losses are outstanding."""
+    return learner._pending
+
+
+def roster(learner: Any) -> Any:
+    """The actions that are on offer, and since when."""
+    return learner._roster
+
+
+def chances(learner: Any) -> Any:
+    """What a stopped policy needs to play again."""
+    return learner._chances
+
+
+def units(learner: Any) -> Any:
+    """The range that losses are measured in."""
+    return learner._units
+
+
+def growth(learner: Any) -> Any:
+    """How a set of actions grows."""
+    return learner._growth
+
+
+def game_of_contexts(learner: Any) -> Any:
+    """The game of an insured learner with contexts."""
+    return learner._game
+
+
+# Studies.
+
+
+def worker(study: Any) -> Any:
+    """A process's part in a study."""
+    return study._worker
+
+
+def state_of(worker: Any) -> Any:
+    """What a worker knows of the log."""
+    return worker._state
+
+
+def queue(worker: Any) -> Any:
+    """Operations that wait to be carried out."""
+    return worker._queue
+
+
+# Notebooks.
+
+
+def html(shown: Any) -> str:
+    """What a notebook shows."""
+    text: str = shown._repr_html_()
+    return text
