@@ -12,6 +12,7 @@ import koloss as kl
 from koloss.core import text as html
 from koloss.guarantees import Guarantee, wording
 from koloss.guarantees.base import clause, note
+from tests.support import inside
 from tests.support.pages import HOSTILE, read_html
 
 
@@ -72,11 +73,11 @@ def make_learner():
 
 def test_proxy_and_design():
     proxy = kl.pivoted_cholesky(kl.Gaussian(0.5), NET)
-    words = check(proxy._repr_html_())
+    words = check(inside.html(proxy))
     assert f"rank{proxy.rank}" in words
     assert f"{proxy.epsilon:.3g}" in words
     design = kl.john_design(proxy)
-    words = check(design._repr_html_())
+    words = check(inside.html(design))
     assert f"{len(design.support)} of {len(NET)} actions" in words
     assert f"{design.max_leverage:.6g}" in words
 
@@ -85,7 +86,7 @@ def test_trace():
     table = np.random.default_rng(0).random((50, len(NET)))
     trace = kl.play(make_learner(), kl.games.Replay(table), 50)
     for one in (trace, trace.thin()):
-        words = check(one._repr_html_())
+        words = check(inside.html(one))
         assert "Game of 50 rounds" in words
         assert f"regret{html.short_number(trace.regret[-1])}" in words
 
@@ -106,7 +107,7 @@ def test_learner(name):
     learner = LEARNERS[name]()
     learner.ask()
     before = learner.state()
-    words = check(learner._repr_html_())
+    words = check(inside.html(learner))
     for part in (type(learner).__name__, "1 made, the losses of 0 heard", learner.guarantee().statement):  # fmt: skip
         assert part in words
     assert ("50 rounds" in words) == (name != "anytime")
@@ -117,7 +118,7 @@ def test_learner(name):
 def test_a_kernel_may_be_called_anything(monkeypatch):
     monkeypatch.setattr(kl.Gaussian, "__repr__", lambda self: HOSTILE)
     for thing in (make_learner(), LEARNERS["insured"](), kl.pivoted_cholesky(kl.Gaussian(0.5), NET)):  # fmt: skip
-        words = check(thing._repr_html_())
+        words = check(inside.html(thing))
         assert HOSTILE in words
 
 
@@ -127,11 +128,11 @@ def test_guarantee(monkeypatch):
     form = {"form": HOSTILE}
     assumptions = (clause("form", True, **form), clause("mixed", False), clause("unmoved"), clause("span", "so far", up_to=", up to a constant"))  # fmt: skip
     guarantee = Guarantee(("A3",), 1000, terms, 100.0, assumptions, remarks=(note("alarm", alarm=HOSTILE),))  # fmt: skip
-    words = check(guarantee._repr_html_())
+    words = check(inside.html(guarantee))
     assert words.count(HOSTILE) == 4
     assert guarantee.in_words() in words
     for part in ("regret of 1,000 rounds, not valid", "123", "1.50", "sum125", "exceeds100", "holds",
                  "densityfails", "would doyours to know", "constantheld so far"):  # fmt: skip
         assert part in words
     assert "delay" not in words
-    check(Guarantee(("A3",), 1, {"x": math.inf}, math.inf, proved=False)._repr_html_())
+    check(inside.html(Guarantee(("A3",), 1, {"x": math.inf}, math.inf, proved=False)))

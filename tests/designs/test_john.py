@@ -187,7 +187,7 @@ class TestSphere:
 
 
 def test_caratheodory_keeps_the_covariance(rng):
-    reduce = importlib.import_module("koloss.designs.working_set")._caratheodory
+    reduce = importlib.import_module("koloss.designs.working_set").caratheodory
     rows = rng.normal(size=(50, 3))
     w = rng.dirichlet(np.ones(50))
     keep, fewer = reduce(rows, w)

@@ -17,6 +17,7 @@ from koloss.errors import CommitUnknown, StoreError
 from koloss.studies import Event, Snapshot
 from koloss.studies.sqlite import SQLiteStore
 from koloss.testing.workers import append, exit_code, fork
+from tests.support import inside
 from tests.support.forks import in_fork
 
 resource = pytest.importorskip("resource", reason="this system has no limits on files")
@@ -44,8 +45,8 @@ def is_whole(store):
 
 def test_no_room_for_another_page(store):
     append(store, "a")
-    (pages,) = store._db.execute("pragma page_count").fetchone()
-    store._db.execute(f"pragma max_page_count = {pages}")
+    (pages,) = inside.database(store).execute("pragma page_count").fetchone()
+    inside.database(store).execute(f"pragma max_page_count = {pages}")
 
     def fill():
         with store.transaction("a") as log:
@@ -123,7 +124,7 @@ class Failing:
     ],
 )
 def test_a_statement_that_fails(store, statement, code, kind):
-    store._db = Failing(store._db, statement, code)
+    store._db = Failing(inside.database(store), statement, code)
     with pytest.raises(StoreError, match=r"a\.db: simulated") as caught:
         append(store, "a")
     assert type(caught.value) is kind
@@ -135,7 +136,9 @@ def test_a_statement_that_fails(store, statement, code, kind):
 def test_what_is_erased_is_committed_where_the_log_cannot_be_cut(store, caplog):
     with store.transaction("a") as log:
         log.bind("somebody", 0)
-    store._db = Failing(store._db, "pragma wal_checkpoint(truncate)", sqlite3.SQLITE_IOERR)
+    store._db = Failing(
+        inside.database(store), "pragma wal_checkpoint(truncate)", sqlite3.SQLITE_IOERR
+    )
     with store.transaction("a") as log:
         assert log.forget_subject("somebody") == 1
     assert "what was erased is still in the log (simulated)" in caplog.text
@@ -151,7 +154,7 @@ def written(tmp_path):
     """A database as a crash leaves it: the file, the log, and how long the log was after each transaction."""
     store = SQLiteStore(tmp_path / "written.db")
     store.create("a", [Event(1, "created", micros=0)])
-    store._db.execute("pragma wal_checkpoint(truncate)").fetchall()
+    inside.database(store).execute("pragma wal_checkpoint(truncate)").fetchall()
     sizes = []
     for k in range(2, 42):
         with store.transaction("a") as log:

@@ -17,6 +17,7 @@ import koloss
 from koloss.guarantees import Clause, Guarantee, wording
 from koloss.guarantees.base import MARKS, Note, clause
 from tests.guarantees import golden
+from tests.support import inside
 
 SOURCE = Path(koloss.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.name != "wording.py")
@@ -386,7 +387,7 @@ def test_in_words(change: dict[str, Any], words: str):
     promise = replace(BOUND, **change)
     assert promise.in_words() == words
     assert str(promise).splitlines()[0] == words
-    assert words in re.sub("&#x27;|&#39;", "'", promise._repr_html_())
+    assert words in re.sub("&#x27;|&#39;", "'", inside.html(promise))
 
 
 def test_informative_is_more_than_not_trivial():

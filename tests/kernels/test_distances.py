@@ -47,10 +47,10 @@ def test_blocks_change_nothing(d, rows, kind, dtype, monkeypatch):
         found += [k.gradient(X, Y, np.ones(53)) for k in every if k not in (KERNELS[1],)]
         return found
 
-    assert len(distances._blocks(X, Y)) == 1
+    assert len(distances.blocks_of(X, Y)) == 1
     whole = compute()
     monkeypatch.setattr(distances, "BLOCK", rows * 53 * X.itemsize)
-    assert len(distances._blocks(X, Y)) == -(-40 // rows)
+    assert len(distances.blocks_of(X, Y)) == -(-40 // rows)
     for one, other in zip(whole, compute(), strict=True):
         assert_array_equal(one, other)
         assert one.dtype == other.dtype == dtype

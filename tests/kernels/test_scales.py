@@ -52,7 +52,7 @@ def test_likelihood_and_its_slope_against_second_computations():
         (kl.Matern(1.5, 1.0), lambda s: kl.Matern(1.5, s)),
     ):
         theta = np.log([0.2, 0.5, 0.1])
-        value, slope = scales._deviance(theta, unit, squares, y)
+        value, slope = scales.deviance(theta, unit, squares, y)
         # The density itself, at the c and s² of a numerical search around those of the closed form.
         A = family([0.2, 0.5])(X) + 0.1 * np.eye(25)
         inverse = np.linalg.inv(A)
@@ -67,7 +67,7 @@ def test_likelihood_and_its_slope_against_second_computations():
         assert min(nearby) == nearby[4]
         steps = 1e-5 * np.eye(3)
         ends = [
-            [scales._deviance(theta + s * e, unit, squares, y)[0] for s in (1, -1)] for e in steps
+            [scales.deviance(theta + s * e, unit, squares, y)[0] for s in (1, -1)] for e in steps
         ]
         assert_allclose(slope, [(a - b) / 2e-5 for a, b in ends], rtol=1e-5, atol=1e-8)
 
@@ -77,7 +77,7 @@ def test_the_norm_is_that_of_the_function():
     kernel = kl.Gaussian([0.3, 0.3])
     X = np.random.default_rng(0).random((150, 2))
     loss = kl.KernelLoss(kernel, [[0.2, 0.3], [0.8, 0.6]], [2.0, -1.0])
-    size, noise = scales._posterior(kernel, 1e-6, X, loss(X) + 40.0)
+    size, noise = scales.posterior(kernel, 1e-6, X, loss(X) + 40.0)
     assert size == pytest.approx(loss.norm(), rel=0.02)
     assert noise < 0.01
 

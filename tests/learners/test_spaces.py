@@ -13,6 +13,7 @@ import koloss as kl
 from koloss.errors import UnknownDecision
 from koloss.kernels import Sum
 from koloss.learners.insured.bandwidths import Priors, at_bandwidth, ladder
+from tests.support import inside
 
 SPACE = kl.Space(
     method=kl.Choice(["lru", "random"]),
@@ -194,7 +195,7 @@ def test_a_constraint_is_lost_in_a_snapshot_but_not_the_actions():
 def test_it_is_shown(name):
     learner = MAKERS[name]()
     assert "of Space(method=Choice(['lru', 'random'])" in repr(learner)
-    assert "Space(method=" in learner._repr_html_()
+    assert "Space(method=" in inside.html(learner)
 
 
 def test_losses_that_are_held_are_told_already():

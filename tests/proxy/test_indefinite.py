@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 
 import koloss as kl
 from koloss.errors import NotPositiveDefinite
+from tests.support import inside
 
 X = kl.Box([0, 0], [1, 1]).net(0.1).X
 POINTS = kl.Points(X)
@@ -60,7 +61,7 @@ def test_proxies_record_the_eigenvalue(make, name, scale):
     assert proxy.truncate(1).epsilon == math.inf
     assert proxy.epsilon_against(X[:3]) == math.inf
     assert "not positive semidefinite" in repr(proxy)
-    assert "not positive semidefinite" in proxy._repr_html_()
+    assert "not positive semidefinite" in inside.html(proxy)
     with pytest.raises(
         NotPositiveDefinite, match="`kernel` must be positive semidefinite"
     ) as caught:

@@ -35,8 +35,8 @@ def function_box(kernel, sample, weights, rank, X):
 @pytest.fixture(params=["factored", "dense"])
 def path(request, monkeypatch):
     """Both ways inside kernel_pca, each made sure of."""
-    taken, dense = [], MODULE._dense
-    monkeypatch.setattr(MODULE, "_dense", lambda *a: taken.append(1) or dense(*a))
+    taken, dense = [], MODULE.dense_pca
+    monkeypatch.setattr(MODULE, "dense_pca", lambda *a: taken.append(1) or dense(*a))
     if request.param == "dense":
         greedy = MODULE.greedy
 
@@ -76,8 +76,8 @@ def test_agrees_with_dense_eigenvectors(path, X, rng, kernel, measure, rank):
 @pytest.mark.parametrize("rank", [12, None])
 def test_rough_kernels_take_the_dense_path_by_themselves(rng, monkeypatch, rank):
     X = rng.uniform(size=(440, 2))
-    taken, dense = [], MODULE._dense
-    monkeypatch.setattr(MODULE, "_dense", lambda *a: taken.append(1) or dense(*a))
+    taken, dense = [], MODULE.dense_pca
+    monkeypatch.setattr(MODULE, "dense_pca", lambda *a: taken.append(1) or dense(*a))
     kernel = kl.Matern(0.5, 0.5)
     proxy = kl.kernel_pca(kernel, kl.Points(X), rank=rank)
     assert taken

@@ -22,6 +22,7 @@ from koloss.studies.sqlite_log import ABOUT, BY_REQUEST, UNBIND, page_of_events
 from koloss.studies.turns import Turns
 from koloss.testing import StoreContract
 from koloss.testing.workers import append
+from tests.support import inside
 from tests.support.forks import in_fork
 
 BEGINNING = [Event(1, "created", micros=0)]
@@ -319,7 +320,7 @@ def test_what_is_forgotten_is_in_no_file(tmp_path):
 def test_what_is_looked_up_is_found_by_an_index(store, statement):
     def plan(statement):
         values = (1,) * statement.count("?")
-        rows = store._db.execute(f"explain query plan {statement}", values).fetchall()
+        rows = inside.database(store).execute(f"explain query plan {statement}", values).fetchall()
         return [row[3] for row in rows]
 
     with store.transaction("a"):

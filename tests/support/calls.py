@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import koloss as kl
+from tests.support import inside
 from tests.support.cases import LEARNERS, Case, play
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "errors.md"
@@ -378,7 +379,7 @@ class Calls:
             "guarantee": learner.guarantee,
             "guarantee(rounds)": lambda: learner.guarantee(rounds=int(self.rng.integers(1, 10**6))),
             "diagnostics": lambda: str(learner.diagnostics),
-            "repr": lambda: repr(learner) + learner._repr_html_(),
+            "repr": lambda: repr(learner) + inside.html(learner),
         }
         if self.case.kernel != kl.Gaussian(0.4) or self.case.finite or self.rng.random() < 0.1:
             looks["recommend"] = learner.recommend  # some tenths of a second on a ball

@@ -73,7 +73,30 @@ def game_of_contexts(learner: Any) -> Any:
     return learner._game
 
 
-# Studies.
+def refit(forecaster: Any, *arguments: Any) -> None:
+    """Fit a forecast anew, as it does now and then."""
+    forecaster._refit(*arguments)
+
+
+# Learners with full information.
+
+
+def running_mean(learner: Any) -> Any:
+    """The mean of the losses that were told."""
+    return learner._mean
+
+
+def columns(mean: Any) -> Any:
+    """Columns of the Gram matrix that a mean has kept."""
+    return mean._columns
+
+
+# Studies and stores.
+
+
+def database(store: Any) -> Any:
+    """The connection of an SQLite store."""
+    return store._db
 
 
 def worker(study: Any) -> Any:

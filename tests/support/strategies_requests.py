@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import koloss as kl
+from tests.support import inside
 from tests.support.calls import Calls
 from tests.support.cases import LEARNERS, WITH_CONTEXTS, Case, bandit, insured, number, play
 from tests.support.strategies import short
@@ -288,7 +289,7 @@ class Requests(Calls):
         looks: dict[str, Callable[[], Any]] = {
             "guarantee": learner.guarantee,
             "diagnostics": lambda: str(learner.diagnostics),
-            "repr": lambda: repr(learner) + learner._repr_html_(),
+            "repr": lambda: repr(learner) + inside.html(learner),
             "recommend": learner.recommend,
         }
         if self.contexts is not None:

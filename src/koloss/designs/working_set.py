@@ -118,7 +118,7 @@ def _answers(
 ) -> Iterator[tuple[Indices, Floats]]:
     """The weights on those rows only that carry some, and on all; reduced to Carathéodory's number."""
     if slacks is None:  # by exchanges, which leave zeros
-        yield _caratheodory(rows, w)
+        yield caratheodory(rows, w)
         return
     with single:
         if rough:
@@ -134,7 +134,7 @@ def _answers(
             if not keep.all() and not (penalty is None and _is_exact(rows, kept, solved)):
                 near = None if penalty is not None else (solved, slacks[keep])
                 solved = interior_point(kept, cap, penalty, INNER_TOLERANCE, near).w
-            some, fewest = _caratheodory(kept, solved)
+            some, fewest = caratheodory(kept, solved)
         if penalty is not None:
             fewest = fewest * (solved.sum() / fewest.sum())
         yield np.flatnonzero(keep)[some], fewest
@@ -201,7 +201,7 @@ def _largest(index: Indices, g: Floats, most: int) -> Indices:
     return index[np.argsort(-g[index], kind="stable")]
 
 
-def _caratheodory(rows: Floats, w: Floats) -> tuple[Indices, Floats]:
+def caratheodory(rows: Floats, w: Floats) -> tuple[Indices, Floats]:
     """At most m(m+1)/2 + 1 of the rows, reweighted, with the same covariance and total weight.
 
     While there are more, their moments (φφ', 1) are linearly dependent: move along a dependency until a

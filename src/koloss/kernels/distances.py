@@ -45,7 +45,7 @@ def squared_distances(
         result = _by_product(X, Y, xp, inverse, profile)
         if result is not None:
             return result
-    blocks = _blocks(X, Y)
+    blocks = blocks_of(X, Y)
     if len(blocks) == 1:
         return profile(_by_coordinate(X, Y, inverse), xp)
     result = np.empty((X.shape[0], Y.shape[0]), dtype=X.dtype)
@@ -54,7 +54,7 @@ def squared_distances(
     return result
 
 
-def _blocks(X: Array, Y: Array) -> list[slice]:
+def blocks_of(X: Array, Y: Array) -> list[slice]:
     """Rows of X in blocks; in one where the library is not NumPy, and keeps house by itself."""
     n, p = X.shape[0], Y.shape[0]
     if not isinstance(X, np.ndarray):
@@ -86,7 +86,7 @@ def _by_product(X: Array, Y: Array, xp: Namespace, inverse: Any, profile: Profil
     x, y = (X - centre) * scale, (Y - centre) * scale
     x_sizes, y_sizes = xp.sum(x * x, axis=1)[:, None], xp.sum(y * y, axis=1)[None, :]
     result = (-2 * x) @ y.T
-    blocks, left = _blocks(X, Y), 4 * X.shape[0] * Y.shape[0]
+    blocks, left = blocks_of(X, Y), 4 * X.shape[0] * Y.shape[0]
     least = CLOSE * (x_sizes + xp.max(y_sizes))
     for rows in blocks:
         sizes = x_sizes[rows, :] + y_sizes

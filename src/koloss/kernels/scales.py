@@ -119,7 +119,7 @@ def estimate_scales(
     room, spread = margin * (high - low), float(y.std())
     U, v = (X - X.min(axis=0)) / sides, (y - y.mean()) / spread  # without units
     lengths, share = _fit(family(1.0), *_thinned(U, v, FITTED_ROWS))
-    mean_norm, noise = _posterior(family(lengths), share, *_thinned(U, v, NORM_ROWS))
+    mean_norm, noise = posterior(family(lengths), share, *_thinned(U, v, NORM_ROWS))
     return Scales(
         kernel=family(lengths * sides),
         loss_range=(low - room, high + room),
@@ -167,11 +167,11 @@ def _fit(unit: Stationary, X: Floats, y: Floats) -> tuple[Floats, float]:
         for share in (1e-3, 0.03, 0.5)
     ]
     order = np.argsort(
-        [_deviance(s, unit, squares, y, slope=False)[0] for s in starts], kind="stable"
+        [deviance(s, unit, squares, y, slope=False)[0] for s in starts], kind="stable"
     )
     ends = [
         minimize(
-            _deviance, starts[i], (unit, squares, y), method="L-BFGS-B", jac=True, bounds=box,
+            deviance, starts[i], (unit, squares, y), method="L-BFGS-B", jac=True, bounds=box,
             options={"maxiter": 100},
         )
         for i in order[:3]
@@ -180,7 +180,7 @@ def _fit(unit: Stationary, X: Floats, y: Floats) -> tuple[Floats, float]:
     return np.exp(best[:d]), float(np.exp(best[d]))
 
 
-def _deviance(
+def deviance(
     theta: Floats, unit: Stationary, squares: Floats, y: Floats, slope: bool = True
 ) -> tuple[float, Floats]:
     """-2 log likelihood per row, up to a constant, and its slope in the logarithms of bandwidths and noise share."""
@@ -213,7 +213,7 @@ def _solve(L: Floats, y: Floats) -> tuple[Floats, Floats]:
     return y - c, both[:, 0] - c * both[:, 1]
 
 
-def _posterior(kernel: Stationary, share: float, X: Floats, y: Floats) -> tuple[float, float]:
+def posterior(kernel: Stationary, share: float, X: Floats, y: Floats) -> tuple[float, float]:
     """Norm of the posterior mean, √(α'Kα), and the standard deviation of the noise, √(g s²)."""
     K = kernel(X)
     residual, alpha = _solve(np.linalg.cholesky(K + share * np.eye(len(y))), y)

@@ -132,7 +132,7 @@ def eigenspace(
     factor = greedy(Columns(kernel, X), diagonal, most=cap)
     check_reached(None, len(factor.pivots), "the Gram matrix", factor.negative)
     if not factor.exhausted and len(factor.pivots) < len(sample):
-        return _dense(kernel, sample, roots, rank, factor.negative)
+        return dense_pca(kernel, sample, roots, rank, factor.negative)
     F = factor.rows.T
     with single:  # the products of a QR factorisation are small ones
         _, R = xp.linalg.qr(F * roots)
@@ -146,7 +146,7 @@ def eigenspace(
     return Eigenspace(mu[:keep], features, lambda Z: phi(Z) @ V, factor.negative)
 
 
-def _dense(
+def dense_pca(
     kernel: KernelLike, sample: Points, roots: Array, rank: int | None, negative: float
 ) -> Eigenspace:
     """The Function box itself, for Gram matrices of large numerical rank."""

@@ -285,7 +285,7 @@ def test_a_bound_with_a_probability():
     assert promise.confidence == 0.95
     assert "H_20000 ≤" in str(promise)
     assert "with probability 0.95" in str(promise)
-    assert "regret in hindsight with probability 0.95" in promise._repr_html_()
+    assert "regret in hindsight with probability 0.95" in inside.html(promise)
     assert learner.guarantee(confidence=0.999).total > total > learner.guarantee().total
     wide = learner.guarantee(confidence=0.95, misfit=0.01)
     assert wide.terms["bias"] > 0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
+from tests.support import inside
 
 X = np.random.default_rng(6).random((25, 2))
 RANGE, NORM = np.array([0.0, 1.0]), 1.5
@@ -151,7 +152,7 @@ def test_rewards_are_losses_turned_around(name):
     )
     assert lost.guarantee().total == gained.guarantee().total
     assert "every reward is in [1, 2] [held so far]" in str(gained.guarantee())
-    said = f"{gained.guarantee()} {gained.diagnostics} {gained._repr_html_()}"
+    said = f"{gained.guarantee()} {gained.diagnostics} {inside.html(gained)}"
     assert "every loss" not in said
     assert "losses" not in said
     again = type(gained).from_state(gained.state())

@@ -9,6 +9,7 @@ import koloss as kl
 from koloss.learners.full import mixture as module
 from koloss.learners.full.mixture import NEGLIGIBLE, Mixture
 from koloss.learners.reading import Reader
+from tests.support import inside
 from tests.support.statistics import agrees, by_counts, differs
 
 STEPS = {
@@ -127,11 +128,13 @@ def test_columns_that_are_kept_change_nothing(kept, monkeypatch):
         for t in range(60):
             place = np.random.default_rng(t).random((1, 2))
             learner.tell(learner.ask(), kl.KernelLoss(kernel, place, [(-1.0) ** t]))
-            held = learner._mean._columns
+            held = inside.columns(inside.running_mean(learner))
             assert len(held) <= max(room // 30, 1)
         games.append(learner)
     first, second = games
-    np.testing.assert_array_equal(first._mean.mean, second._mean.mean)
+    np.testing.assert_array_equal(inside.running_mean(first).mean, inside.running_mean(second).mean)
     gram = kernel(points.X, points.X)
-    np.testing.assert_allclose(first._mean.mean, gram @ first.distribution, atol=1e-12)
-    assert len(second._mean._columns) > 3
+    np.testing.assert_allclose(
+        inside.running_mean(first).mean, gram @ first.distribution, atol=1e-12
+    )
+    assert len(inside.columns(inside.running_mean(second))) > 3

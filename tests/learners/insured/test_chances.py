@@ -62,7 +62,7 @@ def test_snapshot():
     assert again.to_dict() == data
     again.chosen[9] = 0
     assert data["chosen"] == [[9, 2], [10, 2]]
-    for change in ({"spread": -1.0}, {"stops": -1}, {"chosen": [[9, 3]]}, {"gain": math.nan}):
+    for change in ({"spread": "1"}, {"stops": -1}, {"chosen": [[9, 3]]}, {"gain": math.nan}):
         with pytest.raises(SnapshotError, match=f"`{next(iter(change))}"):
             Chances.from_dict(Reader({**data, **change}), 3)
 

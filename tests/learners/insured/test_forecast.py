@@ -30,6 +30,7 @@ from koloss.learners.insured.forecast import (
     forecaster_for,
 )
 from koloss.learners.insured.regression import FADED, GUESSED, UNIFORM, Regression
+from tests.support import inside
 from tests.support.statistics import LEVEL
 
 X = np.random.default_rng(2).random((25, 2))
@@ -182,7 +183,7 @@ def test_bandwidth_and_noise_have_the_largest_evidence(bandwidth, noise):
     index, losses = drawn(bandwidth, noise, 150, seed=int(1000 * bandwidth))
     forecaster = Forecaster(ENGINE.features, Priors.of(kl.Gaussian(0.1), ENGINE), discounts=(1.0,))
     feed(forecaster, index, losses)
-    forecaster._refit(0)
+    inside.refit(forecaster, 0)
     support = np.flatnonzero(ENGINE.weights)
     project = ENGINE.features @ (ENGINE.features[support] * ENGINE.weights[support, None]).T
     guess, scores = GUESSED * np.ptp(losses) ** 2 / 12, {}
@@ -257,8 +258,8 @@ def test_rescaled_is_as_if_losses_had_been_larger():
     np.testing.assert_allclose(one.regression.moment, other.regression.moment, rtol=1e-12)
     np.testing.assert_allclose(one.regression.squares, other.regression.squares, rtol=1e-12)
     for k in range(2):  # and once bandwidth and noise are looked at, all the rest
-        one._refit(k)
-        other._refit(k)
+        inside.refit(one, k)
+        inside.refit(other, k)
     np.testing.assert_allclose(one.mean, other.mean, rtol=1e-9)
     np.testing.assert_allclose(one.deviation, other.deviation, rtol=1e-9)
 
@@ -309,8 +310,8 @@ def test_who_forgets_begins_with_the_bandwidth_of_all_losses():
     index = np.concatenate([rng.integers(120, size=300), rng.choice([57, 60, 66], 120)])
     losses = smooth[index] + 0.3 * (np.arange(420) >= 300) + 0.2 * rng.normal(size=420)
     feed(forecaster, index, losses)
-    forecaster._refit(0)
-    forecaster._refit(1)
+    inside.refit(forecaster, 0)
+    inside.refit(forecaster, 1)
     (long,), (short,) = forecaster.keys
     first, discount = forecaster.priors.start[0], forecaster.regressions[1].discount
     weights = discount ** np.arange(420.0, 0, -1)
