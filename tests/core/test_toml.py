@@ -165,3 +165,10 @@ def test_an_error_survives_another_process():
     error = SpecError("game.toml", 3, "game.rounds", "must be at least 1, got 0")
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.line, again.key) == (str(error), 3, "game.rounds")
+
+
+def test_an_error_shows_no_more_of_a_key_than_can_be_read():
+    text = ".".join(["title"] * 500) + " = 1"
+    with pytest.raises(SpecError, match="at most 32 deep") as caught:
+        read_toml(Source("deep.toml", text))
+    assert len(str(caught.value)) < 400

@@ -28,6 +28,9 @@ MOST_BYTES = 10_000_000
 DEEPEST = 32
 """Tables and arrays inside each other."""
 
+LONGEST = 200
+"""Characters of a key that an error shows."""
+
 _TOO_DEEP = f"tables and arrays must be at most {DEEPEST} deep, got more"
 _HEADER = re.compile(r"^\s*(\[\[?)([^\[\]]+)\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"^\s*([A-Za-z0-9_.\-]+)\s*=(.*)$")
@@ -46,7 +49,9 @@ class Source:
         lines = _lines(self.text)
         near = next((keys[:k] for k in range(len(keys), 0, -1) if keys[:k] in lines), ())
         words = [f"{k}[{i + 1}]" if isinstance(i, int) else str(k) for k, i in _pairs(keys)]
-        return SpecError(self.path, lines.get(near, 1), printable(".".join(words)), message)
+        where = printable(".".join(words))
+        where = where if len(where) <= LONGEST else f"{where[:LONGEST]}..."
+        return SpecError(self.path, lines.get(near, 1), where, message)
 
     def beside(self, name: str) -> Path:
         """The file that a spec calls so."""
