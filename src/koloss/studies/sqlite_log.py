@@ -94,9 +94,9 @@ class SQLiteTransaction(Transaction):
             *(self._study, snapshot.seq, snapshot.content),
         )
         self._run(
-            "delete from koloss_snapshots where study = ?1 and seq not in "
-            "(select seq from koloss_snapshots where study = ?1 order by seq desc limit ?2)",
-            *(self._study, KEPT_SNAPSHOTS),
+            "delete from koloss_snapshots where study = ? and seq not in "
+            "(select seq from koloss_snapshots where study = ? order by seq desc limit ?)",
+            *(self._study, self._study, KEPT_SNAPSHOTS),
         )
         self._run("pragma secure_delete = on")
 
