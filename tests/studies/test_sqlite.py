@@ -124,7 +124,11 @@ def test_a_folder_in_the_place_of_the_file(tmp_path):
         SQLiteStore(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"a,b\n1,2\n", os.urandom(5000), b"SQLite format 3\0" * 300])
+@pytest.mark.parametrize(
+    "content",
+    [b"a,b\n1,2\n", bytes(range(256)) * 20, b"SQLite format 3\0" * 300],
+    ids=["table", "bytes", "begins like one"],
+)
 def test_a_file_that_is_no_database(tmp_path, content):
     path = tmp_path / "a.db"
     path.write_bytes(content)
