@@ -555,7 +555,7 @@ insured("beaten, learned range", PAIR, LINEAR, how=LONG, policy=Stubborn, loss_r
 insured("beaten, batches", PAIR, LINEAR, how={"size": 10}, policy=Stubborn)
 insured("beaten, turning", PAIR, LINEAR, how={"rounds": 1500}, policy=Stubborn, horizon=1500)
 insured("auto kernel", kernel="auto")
-insured("linear", ROUND, LINEAR)
+insured("linear", ROUND, LINEAR, TURNED)
 insured("no horizon", horizon=None)
 insured("no horizon, turning", LINE_TURNS, horizon=None)
 insured("box", INTERVAL)

@@ -2,6 +2,7 @@
 
 A case is one example that Hypothesis plays. `HYPOTHESIS_PROFILE=torture pytest -m fuzz tests` plays `CASES` of them, each time other
 ones; `KOLOSS_CASES=10000` scales the number of every test. What fails is shrunk, printed, and kept in .hypothesis to be tried first.
+The profile `quick` plays the same cases every time.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ SHARE = int(os.environ.get("KOLOSS_CASES", CASES)) / CASES
 everything: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 settings.register_profile("koloss", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("torture", **everything, print_blob=True)
+settings.register_profile("quick", **everything, print_blob=True, derandomize=True)
 
 played: dict[str, int] = {}
 """Cases so far, by the name of the test."""
@@ -50,7 +52,7 @@ def fuzzed(*, few: int, cases: int) -> Callable[[Any], Any]:
             return inner(*args, **kwargs)
 
         test.hypothesis.inner_test = counted
-        count = max(2, round(cases * SHARE)) if PROFILE == "torture" else few
+        count = max(2, round(cases * SHARE)) if PROFILE in ("torture", "quick") else few
         return pytest.mark.fuzz(settings(**everything, max_examples=count)(test))
 
     return apply

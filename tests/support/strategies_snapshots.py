@@ -150,8 +150,12 @@ def wrong_bytes(draw: Any, content: bytes) -> bytes:
     return content[:at] + draw(st.binary(min_size=1, max_size=100)) + content[at:]
 
 
+@np.errstate(all="ignore")
 def plays(case: Case, learner: Any) -> None:
-    """A learner that was loaded makes decisions that are possible, hears late losses and new ones, and knows its bound."""
+    """A learner that was loaded makes decisions that are possible, hears late losses and new ones, and knows its bound.
+
+    Numbers that were forged may overflow.
+    """
     waiting = [entry.id for entry in learner.ledger][:3]
     for t in range(3):
         try:

@@ -529,7 +529,9 @@ class Learner(abc.ABC, Generic[S, L]):
         gaps, counts = np.abs(values.mean(axis=-1) - best), None
         if gaps.ndim:  # with contexts: as often as each has come
             counts = np.broadcast_to(seen.contexts, gaps.shape)
-        return replace(promise, random=promise.rounds * float(np.average(gaps, weights=counts)))
+        lost = promise.rounds * float(np.average(gaps, weights=counts))
+        most = promise.trivial * ((promise.seen or math.inf) if promise.unit else 1.0)
+        return replace(promise, random=min(lost, most))  # estimates may leave the range
 
     def __repr__(self) -> str:
         return self.settings.describe(type(self).__name__)

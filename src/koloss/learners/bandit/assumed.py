@@ -13,10 +13,13 @@ from koloss.guarantees.bandit import BanditProblem
 from koloss.guarantees.base import clause
 from koloss.kernels import Gaussian, Mixed
 from koloss.kernels.algebra import Scaled, Sum
-from koloss.learners.bandit.coordinates import is_mapped
+from koloss.learners.bandit.coordinates import maps_of
 from koloss.learners.bandit.settings import BanditSettings
 
 Shares = tuple[tuple[float, str], ...]
+
+MAPPED = {"affine": "from -1 to 1", "scaling": "divided by the largest of each"}
+"""Coordinates that a kernel sees, by the maps."""
 
 
 def shares(kernel: Any) -> Shares:
@@ -69,7 +72,8 @@ def _class_of(settings: BanditSettings, norm: float, problem: BanditProblem) -> 
     if problem.epsilon == 0 and problem.ridge is None and (points or settings.loss_norm is None):
         return clause("span", up_to=up_to)
     unit = " ρ" if settings.learns_range else ""  # the norm is a multiple of the range then
-    mapped = " in coordinates from -1 to 1" if is_mapped(settings.kernel) else ""
+    maps = maps_of(settings.kernel)
+    mapped = f" in coordinates {MAPPED[maps]}" if maps else ""
     if settings.loss_class == "rank-one":
         places = "actions y_i" if points else "points y_i of the net"
         return clause("hull", places=places, norm=norm, unit=unit, up_to=up_to, mapped=mapped)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from koloss.kernels.rescaled import Rescaled, closed_under, rescaled
+from koloss.kernels.rescaled import Maps, Rescaled, closed_under, rescaled
 from koloss.learners.bandit.pairs import finite_size
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.proxy import Proxy
@@ -64,10 +64,10 @@ def _with(settings: BanditSettings, kernel: Any, **others: Any) -> BanditSetting
     return replace(settings, kernel=kernel, **others) if changed else settings
 
 
-def is_mapped(kernel: Any) -> bool:
-    """Whether a kernel, or a part of one on pairs, sees coordinates from -1 to 1."""
+def maps_of(kernel: Any) -> Maps | None:
+    """By which maps a kernel, or a part of one on pairs, sees its coordinates."""
+    if isinstance(kernel, Rescaled):
+        return "affine" if kernel.centred else "scaling"
     names = ("kernel", "actions", "contexts", "left", "right")
-    parts = (getattr(kernel, name, None) for name in names)
-    return isinstance(kernel, Rescaled) or any(
-        is_mapped(part) for part in parts if part is not None
-    )
+    found = (maps_of(getattr(kernel, name)) for name in names if hasattr(kernel, name))
+    return next((maps for maps in found if maps), None)

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from koloss.actions import Points, SpacePoints
+from koloss.actions import Contexts, Points, SpacePoints
 from koloss.core.arrays import take, to_numpy
 from koloss.errors import KolossWarning
 from koloss.guarantees.bandit import BanditProblem, with_rank
-from koloss.kernels import Kernel, Linear, Mixed, Rescaled, Scaled, White
+from koloss.kernels import Linear, Mixed, Rescaled, Scaled, White
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import quick_bound, spans
-from koloss.proxy import Proxy
 from koloss.proxy.exact import Span
 
 LOOKED_AT = 64
@@ -51,7 +50,7 @@ def doubts(
     if stated and _is_out_of_reach(settings, distance, norm):
         return
     if not _has_bandwidth(settings.kernel):
-        _doubt_coordinates(settings, points, norm)
+        doubt_coordinates(settings, points, norm)
     elif distance < size / 4:
         _warn(
             "`kernel` hardly tells the actions apart: its bandwidth is larger than the whole set",
@@ -63,7 +62,7 @@ def doubts(
             f"got {settings.kernel!r}; are they in the same units? One bandwidth per coordinate is allowed",
         )
     else:
-        _doubt_coordinates(settings, points, norm)
+        doubt_coordinates(settings, points, norm)
 
 
 def _width(settings: BanditSettings) -> float:
@@ -74,33 +73,39 @@ def _width(settings: BanditSettings) -> float:
     return high - low
 
 
-def _doubt_coordinates(settings: BanditSettings, points: Points, norm: float) -> None:
+def doubt_coordinates(
+    settings: BanditSettings, points: Points, norm: float, *, contexts: Contexts | None = None
+) -> None:
     """Warn where a norm is assumed, and with it no loss moves along some coordinate, or none bends.
 
     Between two points of a line a loss ⟨w, Φ⟩ of norm W differs by at most W‖Φ(x) - Φ(y)‖; its second difference at x, y and the
-    middle m is at most W‖Φ(x) - 2Φ(m) + Φ(y)‖.
+    middle m is at most W‖Φ(x) - 2Φ(m) + Φ(y)‖. With `contexts` the points are pairs, and it is looked at actions in one context.
     """
     kernel, width = settings.kernel, _width(settings)
-    if settings.loss_range is None or settings.loss_class != "general" or spans(settings):
+    if settings.loss_range is None or settings.loss_class == "any" or spans(settings):
         return
-    if not isinstance(kernel, Kernel) or isinstance(kernel, (Mixed, White)):
+    if isinstance(getattr(kernel, "actions", kernel), (Mixed, White)):
         return
-    if isinstance(settings.proxy, Proxy) and settings.loss_norm is None:
-        return
+    if settings.loss_class == "rank-one":  # Σ|c_i| ≤ W is a norm of at most W𝒢
+        norm *= math.sqrt(float(np.max(to_numpy(kernel.diag(points.X)))))
     lower, upper = points.bounds()
+    middle, names = (lower + upper) / 2, [f"coordinate {i}" for i in range(points.dimension)]
+    if contexts is not None:
+        split = contexts.dimension
+        names = [*names[:split], *names[:-split]]
+        middle[:split] = lower[:split] = upper[:split] = contexts.X[0]
+    elif isinstance(settings.actions, SpacePoints):
+        names = list(map(repr, settings.actions.space.names))
     for i in np.flatnonzero(upper > lower).tolist():
-        X = np.tile((lower + upper) / 2, (ON_A_LINE, 1))
+        X = np.tile(middle, (ON_A_LINE, 1))
         X[:, i] = np.linspace(lower[i], upper[i], ON_A_LINE)
         moves, bends = (norm * size / width for size in _variation(to_numpy(kernel(X, X))))
         several = len(np.unique(to_numpy(points.X[:, i]))) > 2
         if moves >= LEAST and (bends >= LEAST or not several or _is_linear(kernel)):
             continue
-        name = f"coordinate {i}"
-        if isinstance(settings.actions, SpacePoints):
-            name = repr(settings.actions.space.names[i])
         what, most = ("move", moves) if moves < LEAST else ("bend", bends)
         _warn(
-            f"no loss with the norm that is assumed, {norm:.4g}, can {what} along {name} by more than {most:.2g} of the range",
+            f"no loss with the norm that is assumed, {norm:.4g}, can {what} along {names[i]} by more than {most:.2g} of the range",
             "state a larger `loss_norm`, a shorter bandwidth, or other units for it if losses depend on it",
         )
         return
@@ -119,9 +124,10 @@ def _variation(gram: Any) -> tuple[float, float]:
 
 
 def _is_linear(kernel: Any) -> bool:
+    """Whether no function of its space bends; of pairs, as a function of the action."""
     while isinstance(kernel, (Scaled, Rescaled)):
         kernel = kernel.kernel
-    return isinstance(kernel, Linear)
+    return isinstance(getattr(kernel, "actions", kernel), Linear)
 
 
 def _is_out_of_reach(settings: BanditSettings, distance: float, norm: float) -> bool:
@@ -201,10 +207,10 @@ def warn_of_span(problem: BanditProblem, bound: float, width: float) -> None:
         )
 
 
-def warn_of_size(points: int) -> None:
-    """Warn of features that are too many to be kept, so that a norm had to be assumed."""
+def warn_of_size(features: str) -> None:
+    """Warn of features that are too many to be kept or learned, so that a norm had to be assumed."""
     _warn(
-        f"the features of `kernel` at {points:,} actions are too many to be kept, and fewer are used, for losses of a bounded norm",
+        f"the features of `kernel` {features}, and fewer are used, for losses of a bounded norm",
         "state that norm as `loss_norm`; its default is twice the least with which a loss can fill the range",
     )
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from koloss.actions import Contexts, Points
 from koloss.core.arrays import to_numpy
 from koloss.core.threads import threads_for
-from koloss.kernels import Gaussian, Kernel, Posynomial, Sum
+from koloss.kernels import Gaussian, Kernel, Polynomial, Posynomial, Sum
 from koloss.kernels.rescaled import lacks_constant
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from koloss.learners.bandit.settings import BanditSettings
 
 Floats = NDArray[np.float64]
-
-HALF = 1 / math.sqrt(math.log(2))
-"""Bandwidth with which two labels have a half in common."""
 
 MOST_PAIRS = 1_000_000
 
@@ -208,7 +205,7 @@ def context_kernel(settings: BanditSettings) -> Any:
     if settings.context_kernel is not None:
         return settings.context_kernel
     if contexts.labels is not None:
-        return Gaussian(HALF)
+        return 0.5 * Polynomial(1)  # of unit vectors: 1 and ½
     width = contexts.X.max(axis=0) - contexts.X.min(axis=0)
     return Gaussian(tuple(np.where(width > 0, width / 2, 1.0).tolist()))
 
@@ -315,7 +312,7 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
     from koloss.learners.bandit.context_candidates import choose_pairs
     from koloss.learners.bandit.context_designs import total
     from koloss.learners.bandit.contexts import PairsEngine
-    from koloss.learners.bandit.doubts import warn_of_cost, warn_of_span
+    from koloss.learners.bandit.doubts import doubt_coordinates, warn_of_cost, warn_of_span
     from koloss.learners.bandit.setup import MANY_FEATURES, game_of, sizes
     from koloss.learners.bandit.tuning import spans
     from koloss.proxy.base import step_beyond
@@ -337,6 +334,7 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
         warn_of_cost(len(pairs), best.problem.rank)
         if spans(plain):
             warn_of_span(best.problem, total(best.problem, best.rates), high - low)
+        doubt_coordinates(plain, pairs, norm, contexts=contexts)
     problem, rates, capped = best.problem, best.rates, best.capped
     net = 0.0
     if not isinstance(actions, Points):

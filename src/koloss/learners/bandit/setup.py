@@ -21,7 +21,13 @@ from koloss.learners.bandit.doubts import doubts, warn_of_cost, warn_of_size, wa
 from koloss.learners.bandit.placing import on_host, placed
 from koloss.learners.bandit.points import PointsEngine, log_prior_of
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.bandit.tuning import least_rank, paper_says, spans
+from koloss.learners.bandit.tuning import (
+    EXACT_LIMIT,
+    has_too_many,
+    least_rank,
+    paper_says,
+    spans,
+)
 from koloss.proxy import Proxy
 from koloss.proxy.base import MAX_BYTES, discretise, step_beyond
 from koloss.proxy.exact import largest_norm
@@ -71,6 +77,8 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
     game, center = game_of(settings, float(-log_prior.min()), low, high)
     if not trial:
         doubts(settings, points, size, distance, norm)
+        if has_too_many(settings):
+            warn_of_size(f"are more than {EXACT_LIMIT}, too many to be learned without being asked")
     if settings.loss_class == "any":
         return arms_engine(settings, points, game, log_prior, low, high)
     hull = settings.loss_class == "rank-one"
@@ -130,7 +138,7 @@ def in_play(settings: BanditSettings) -> tuple[BanditSettings, Points]:
     points = discretise(
         kernel, actions, spacing, rank=least_rank(settings), rounds=rounds, max_bytes=MAX_BYTES
     )
-    warn_of_size(len(points))
+    warn_of_size(f"at {len(points):,} actions are too many to be kept")
     return settings, points
 
 

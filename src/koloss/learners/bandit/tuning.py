@@ -143,6 +143,15 @@ def spans(settings: BanditSettings) -> bool:
     return settings.rank == "auto" or settings.rank >= size
 
 
+def has_too_many(settings: BanditSettings) -> bool:
+    """Whether losses would be anything in the span of the features if these were not so many."""
+    size = finite_size(settings.kernel, settings.actions.dimension)
+    unasked = settings.proxy is None and settings.rank == "auto"
+    return (
+        unasked and (size or 0) > EXACT_LIMIT and spans(replace(settings, proxy="exact_features"))
+    )
+
+
 def least_rank(settings: BanditSettings) -> int:
     """Features that every point will have at least while the proxy is chosen, as far as the settings tell."""
     size = finite_size(settings.kernel, settings.actions.dimension)

@@ -33,6 +33,10 @@ SPARED, LEAST = 0.5, 1 / 3
 """Share of the room that is left which may go, by the forecast, to losses that are not counted in full; and how much of each is."""
 
 
+ALIKE = 1e-7
+"""Relative difference of the costs of two designs below which they cost the same but for rounding."""
+
+
 class Explorer:
     """The exploring half of a stage: its share and its design, given the account, the forecast and the bets."""
 
@@ -150,7 +154,7 @@ class Explorer:
         return min(max(largest(weights), LEAST), 1.0)
 
     def _reprice(self, budget: float, prices: Floats, now: bool) -> bool:
-        """Explore by these prices, if that costs less."""
+        """Explore by these prices, if that costs less and not by rounding alone."""
         candidate = self.first.priced(self.designs + 1, prices)
         mean = self.forecaster.mean
         choice = lowest(mean, self.offered)
@@ -161,7 +165,7 @@ class Explorer:
             self.rate_needed(choice, budget, one) * float(costs @ one.weights)
             for one in (self.exploration, candidate)
         )
-        if new >= old:
+        if new >= old * (1 - ALIKE):
             return False
         self.designs += 1
         self.exploration = candidate
