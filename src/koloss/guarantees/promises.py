@@ -241,17 +241,32 @@ def clipped(promise: Guarantee, ceiling: float, excess: float) -> Guarantee:
 
 
 def realised(
-    promise: Guarantee, rounds: int, *, estimate: float, missing: float, bias: float
+    promise: Guarantee,
+    rounds: int,
+    *,
+    estimate: float,
+    missing: float,
+    bias: float,
+    excess: float = 0.0,
+    within: tuple[float, float] | None = None,
+    width: float = 1.0,
 ) -> Guarantee:
     """What bounds the regret on average, as it came out in one game of n rounds, under the assumptions of a bound for as many.
 
-    `missing` is what losses may cost that were not received, `bias` what the error of estimates costs. In hindsight the largest of
-    all estimates costs log N/η more (Theorem R, 6).
+    `missing` is what losses may cost that were not received, `bias` what the error of estimates costs, `excess` what losses were
+    above the ceiling as which they count. Where nobody said how large losses can be, those not received are taken to be `within`
+    an interval. `width` is ρ, where that is the unit of the bound. In hindsight the largest of all estimates costs log N/η more
+    (Theorem R, 6).
     """
-    terms = {"estimated regret": estimate, "unheard": missing, "bias": bias}
-    terms |= {name: value for name, value in promise.terms.items() if name == "net"}
+    terms = {"estimated regret": estimate, "unheard": missing, "bias": bias, "excess": excess}
+    if "net" in promise.terms:
+        terms["net"] = promise.terms["net"] * (width if promise.unit else 1.0)
     if promise.regret == "hindsight":
         terms["hindsight"] = promise.terms["prior"]
+    others = ()
+    if missing and within is not None:
+        low, high = within
+        others = (clause("unseen", low=low, high=high),)
     irrelevant = ("rounds", "exploration", "one by one", "whole epochs to come", "no longer epoch")
     return replace(
         promise,
@@ -260,7 +275,10 @@ def realised(
         details=(),
         terms=terms,
         trivial=math.inf,
-        assumptions=tuple(one for one in promise.assumptions if one.key not in irrelevant),
+        assumptions=(
+            *(one for one in promise.assumptions if one.key not in irrelevant),
+            *others,
+        ),
         remarks=(),
         unit="",
         comparator="action" if promise.comparator == "law" else promise.comparator,

@@ -102,6 +102,7 @@ CLAUSES = {
     # of losses
     "range": "every {loss} is in [{low:.6g}, {high:.6g}]",
     "range to a ceiling": "every {loss} is at {least} {end:.6g}",
+    "unseen": "every {loss} that was not received is in [{low:.6g}, {high:.6g}]",
     "as they are": "no {loss} is clipped, so that the regret is of {losses} as they are",
     "width": "every {loss} has a range of at most {width:.6g}",
     "norm of losses": "every {loss} has norm at most {norm:.6g}",

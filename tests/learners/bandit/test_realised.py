@@ -93,6 +93,66 @@ def test_what_is_not_received_costs_the_range():
     assert learner.diagnostics.estimated_regret == pytest.approx(found.total)
 
 
+LEARNERS = {"bandit": kl.BanditExpWeights, "insured": kl.InsuredBandit}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_losses_in_other_units_have_an_estimate_in_these_units(name):
+    """Also the bias: the features of a net of a Gaussian kernel have an error."""
+
+    def total(unit):
+        learner = LEARNERS[name](
+            POINTS, kl.Gaussian(0.5), horizon=200, loss_range="learn", rank=3, rng=0
+        )
+        for t in range(60):
+            decision = learner.ask()
+            learner.tell(decision, unit * (decision.index + t % 3) / 7)
+        found = learner.guarantee(realised=True)
+        assert found.terms["bias"] > 0
+        return found
+
+    one, thousand = total(1.0), total(1000.0)
+    for term, value in one.terms.items():
+        assert thousand.terms[term] == pytest.approx(1000 * value, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_what_losses_are_above_a_ceiling_is_added(name):
+    """Arms that lose 0.85, 0.9 or 10 count as 0.85, 0.9 and 1: the best arm as they are is not what the counted losses show."""
+    settings = {"loss_class": "any"} if name == "bandit" else {"robust_kernel": "any"}
+    kernel = kl.White() if name == "insured" else kl.Gaussian(0.5)
+    learner = LEARNERS[name](
+        POINTS, kernel, horizon=400, loss_range=(0, 1), outside="clip", rng=0, **settings
+    )
+    own = 0.0
+    for _ in range(400):
+        decision = learner.ask()
+        loss = (0.85, 0.9, 0.9, 10.0, 10.0)[decision.index]
+        own += loss
+        learner.tell(decision, loss)
+    found = learner.guarantee(realised=True)
+    regret, excess = own - 400 * 0.85, found.terms["excess"]
+    assert excess == pytest.approx(9 * (own - 400 * 0.85) / 9.15, rel=0.2)
+    assert found.total - excess < regret < 1.1 * found.total + 10
+    learner.tell(learner.ask(), 0.9)
+    learner.ask()
+    assert any(
+        "not received is in [0, 1]" in str(one)
+        for one in learner.guarantee(realised=True).assumptions
+    )
+
+
+def test_losses_that_were_not_received_are_taken_to_be_like_the_others():
+    learner = make(kl.Quadratic(), loss_range="learn", goal="maximize")
+    for t in range(20):
+        decision = learner.ask()
+        if t % 2:
+            learner.tell(decision, 2.0 + t % 5)
+    (said,) = (one for one in learner.guarantee(realised=True).assumptions if one.key == "unseen")
+    assert said.holds is None
+    assert "every reward that was not received is in [2, 6]" in str(said)
+
+
 def test_it_is_no_bound_and_says_so():
     learner = make(kl.Quadratic())
     for _ in range(20):

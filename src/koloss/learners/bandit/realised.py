@@ -22,6 +22,7 @@ from koloss.learners.reading import Reader
 
 if TYPE_CHECKING:
     from koloss.learners.bandit.exp2 import Exp2
+    from koloss.learners.bandit.loss_range import LossRange
 
 Floats = NDArray[np.float64]
 
@@ -84,7 +85,7 @@ def estimated_regret(each: Sequence[Exp2]) -> float | None:
     """The estimated regret of one learner, or of one for each context; None where it is biased or not known."""
     if any(why_not(exp2) for exp2 in each):
         return None
-    return sum(largest_estimate(exp2) + missing_cost(exp2) for exp2 in each)
+    return sum(largest_estimate(exp2) + missing_cost(exp2) + exp2.range.beyond for exp2 in each)
 
 
 def largest_estimate(exp2: Exp2) -> float:
@@ -107,6 +108,9 @@ def realise(each: Sequence[Exp2], promise: Guarantee, confidence: float | None =
         estimate=sum(map(largest_estimate, each)),
         missing=sum(map(missing_cost, each)),
         bias=sum(exp2.made * bias_of(exp2) for exp2 in each),
+        excess=sum(exp2.range.beyond for exp2 in each),
+        within=unseen(each[0].range, each[0].engine.sign) if len(each) == 1 else None,
+        width=width_of(each[0]),
     )
     if confidence is None:
         return estimate
@@ -139,12 +143,20 @@ def width_of(exp2: Exp2) -> float:
     return float(exp2.engine.high - exp2.engine.low)
 
 
+def unseen(heard: LossRange, sign: int) -> tuple[float, float] | None:
+    """Where losses must be that were not received, to cost no more than the range; None where an interval holds all losses."""
+    if not (heard.learned or heard.outside != "raise") or not heard.known:
+        return None
+    low, high = sorted((sign * heard.heard_low, sign * heard.heard_high))
+    return low, high
+
+
 def bias_of(exp2: Exp2) -> float:
     """By how much an estimate may be above the loss, on average."""
     problem = exp2.engine.problem
     error = problem.epsilon + problem.misfit
     if (problem.bias or error) and (not problem.bonus or problem.learned):
-        eta = exp2.rates_now()[0]
+        eta = exp2.rates_now()[0] * (exp2.range.factor if exp2.range.moves else 1.0)  # as tuned
         g = math.sqrt(problem.largest_leverage(eta, exp2.rates.kappa)) if eta > 0 else 0.0
         error += (math.hypot(problem.bias, problem.epsilon) + problem.misfit) * g
-    return float(error)
+    return float(error) * (width_of(exp2) if problem.learned else 1.0)

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 from koloss.guarantees import Guarantee, insured, promises
 from koloss.learners.bandit.exp2 import Epoch, prove, within_shares
 from koloss.learners.bandit.masks import Masked
-from koloss.learners.bandit.realised import bias_of, check, estimated_regrets, missing_cost
+from koloss.learners.bandit.realised import (
+    bias_of,
+    check,
+    estimated_regrets,
+    missing_cost,
+    unseen,
+)
 from koloss.learners.waiting import Late
 
 if TYPE_CHECKING:
@@ -103,14 +109,23 @@ def realise_insured(learner: InsuredState) -> Guarantee:
         learner.engine.problem, horizon or max(made, 1)
     )
     bias = insured.bias(learner.engine.problem, budget, horizon, made)
+    bias *= rho if learner._units.learned else 1.0
     robust = learner._robust.exp2
     if robust is not None:
         check(robust)
         estimates = estimates + estimated_regrets(robust)
         missing += missing_cost(robust)
         bias += robust.made * bias_of(robust)
+    hull = learner._units.hull
     return promises.realised(
-        promise, made, estimate=float(estimates.max()), missing=missing, bias=bias
+        promise,
+        made,
+        estimate=float(estimates.max()),
+        missing=missing,
+        bias=bias,
+        excess=hull.beyond,
+        within=unseen(hull, learner.engine.sign),
+        width=rho,
     )
 
 
