@@ -154,7 +154,8 @@ def separate(
         dearest = max(rounds, key=lambda one: math.fsum(one.values()))
         terms = {name: n * value for name, value in dearest.items()}
         terms["prior"] = math.fsum(game.log_prior / eta for game, eta, _ in played)
-    return Guarantee(("F6.7",), n, terms, trivial, comparator="mapping")
+    theorem = "F6.7" if rates is None else "F6.11"
+    return Guarantee((theorem,), n, terms, trivial, comparator="mapping")
 
 
 def _round(game: BanditProblem, eta: float, kappa: float) -> dict[str, float]:

@@ -70,6 +70,7 @@ THEOREMS = {
     "F6.6": "Theorem F6.6 (one account)",
     "F6.6c": "Theorem F6.6c (one context at a time)",
     "F6.7": "Theorem F6.7 (one learner per context)",
+    "F6.11": "Theorem F6.11 (one learner per context)",
     "F6.7 insured": "Theorem F6.7 (insured, any order)",
     "I1": "Theorem I1",
     "R": "Theorem R (estimated after the game)",

@@ -143,7 +143,7 @@ def test_sharing_fails_where_contexts_come_in_turn_and_learners_apart_do_not():
     assert promise.total < 200  # so it was not for this order, ...
     assert marks(promise)["drawn"] is None  # ... as it says
     regret, other = right_for_each(600, apart), apart.guarantee()
-    assert other.theorems == ("F6.7",)
+    assert other.theorems == ("F6.11",)
     assert other.valid
     assert "drawn" not in marks(other)
     assert regret <= other.total < 300
