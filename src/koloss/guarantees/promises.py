@@ -263,7 +263,7 @@ def realised(
         terms["net"] = promise.terms["net"] * (width if promise.unit else 1.0)
     if promise.regret == "hindsight":
         terms["hindsight"] = promise.terms["prior"]
-    others = ()
+    others: tuple[Clause, ...] = ()
     if missing and within is not None:
         low, high = within
         others = (clause("unseen", low=low, high=high),)
