@@ -441,6 +441,21 @@ def test_the_coordinate_of_a_space_is_named():
         start("bandit", space.points(50), kl.Gaussian((0.5, 30.0)))
 
 
+def test_a_kernel_of_your_own_that_is_linear_need_not_bend():
+    class Own:
+        """x'y far from zero, by its values alone."""
+
+        def __call__(self, X, Y):
+            return X @ Y.T
+
+        def diag(self, X):
+            return np.sum(X * X, axis=1)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        start("bandit", kl.Points(YEARS), Own(), loss_norm=1.0)
+
+
 def test_how_far_losses_move_and_bend():
     """Against the largest differences of the losses that attain them."""
     X = np.linspace(0.0, 1.0, 17)[:, None]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
+from koloss.errors import KolossWarning
 
 NET = kl.Box([0, 0], [1, 1]).net(0.25)
 LEARNERS = {
@@ -170,7 +171,8 @@ def test_a_kernel_without_a_positive_value_can_still_be_played():
             return 2 * X[:, 0] ** 2 - np.sum(X * X, axis=1)
 
     X = np.random.default_rng(3).uniform(-1, 1, (8, 3)) * [0.3, 1, 1]
-    learner = make("insured", kl.Points(X), Negative())
+    with pytest.warns(KolossWarning, match="no loss .* can move along coordinate 1"):
+        learner = make("insured", kl.Points(X), Negative())
     learner.tell(learner.ask(), 0.5)
     assert not learner.guarantee().valid
 

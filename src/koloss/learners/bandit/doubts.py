@@ -13,7 +13,7 @@ from koloss.actions import Contexts, Points, SpacePoints
 from koloss.core.arrays import take, to_numpy
 from koloss.errors import KolossWarning
 from koloss.guarantees.bandit import BanditProblem, with_rank
-from koloss.kernels import Linear, Mixed, Rescaled, Scaled, White
+from koloss.kernels import Mixed, White
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import quick_bound, spans
 from koloss.proxy.exact import Span
@@ -101,8 +101,8 @@ def doubt_coordinates(
         X[:, i] = np.linspace(lower[i], upper[i], ON_A_LINE)
         moves, bends = (norm * size / width for size in _variation(to_numpy(kernel(X, X))))
         several = len(np.unique(to_numpy(points.X[:, i]))) > 2
-        if moves >= LEAST and (bends >= LEAST or not several or _is_linear(kernel)):
-            continue
+        if moves >= LEAST and (bends >= LEAST or bends == 0 or not several):
+            continue  # where nothing bends the kernel is linear, as it was chosen to be
         what, most = ("move", moves) if moves < LEAST else ("bend", bends)
         _warn(
             f"no loss with the norm that is assumed, {norm:.4g}, can {what} along {names[i]} by more than {most:.2g} of the range",
@@ -112,22 +112,21 @@ def doubt_coordinates(
 
 
 def _variation(gram: Any) -> tuple[float, float]:
-    """Largest ‖Φ(x) - Φ(y)‖ and ‖Φ(x) - 2Φ(m) + Φ(y)‖ for points at equal distances on a line, from their Gram matrix."""
+    """Largest ‖Φ(x) - Φ(y)‖ and ‖Φ(x) - 2Φ(m) + Φ(y)‖ for points at equal distances on a line, from their Gram matrix.
+
+    What may be rounding alone is zero.
+    """
     K, d = gram, np.diagonal(gram)
+    rounding = 64 * np.finfo(np.float64).eps * float(np.abs(K).max())
     j, k = np.triu_indices(len(K), 1)
     moves = d[j] + d[k] - 2 * K[j, k]
     even = (j + k) % 2 == 0
     j, k = j[even], k[even]
     m = (j + k) // 2
     bends = d[j] + 4 * d[m] + d[k] - 4 * K[j, m] - 4 * K[m, k] + 2 * K[j, k]
-    return math.sqrt(max(float(moves.max()), 0.0)), math.sqrt(max(float(bends.max()), 0.0))
-
-
-def _is_linear(kernel: Any) -> bool:
-    """Whether no function of its space bends; of pairs, as a function of the action."""
-    while isinstance(kernel, (Scaled, Rescaled)):
-        kernel = kernel.kernel
-    return isinstance(getattr(kernel, "actions", kernel), Linear)
+    squares = (float(moves.max()), float(bends.max()))
+    most, bent = (math.sqrt(one) if one > rounding else 0.0 for one in squares)
+    return most, bent
 
 
 def _is_out_of_reach(settings: BanditSettings, distance: float, norm: float) -> bool:
