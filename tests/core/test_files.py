@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import stat
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from koloss.core.files import PARTS, replacing, write_text
+from koloss.core.files import PARTS, locked, replacing, write_text
 
 
 def names(folder):
@@ -96,3 +97,120 @@ def test_many_may_write_to_one_path(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(write, [0, 1, 2, 3] * 20)) == {(1, 1000)}
     assert not list(tmp_path.glob(PARTS))
+
+
+def modes(folder):
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
+def test_a_private_file_is_for_its_owner_alone(tmp_path):
+    for private in (False, True):
+        with replacing(tmp_path / f"{private}", private=private) as file:
+            file.write(b"1")
+    umask = os.umask(0)
+    os.umask(umask)
+    assert modes(tmp_path) == {"False": 0o666 & ~umask, "True": 0o600}
+    (tmp_path / "True").chmod(0o640)  # its owner has said otherwise
+    with replacing(tmp_path / "True", private=True) as file:
+        file.write(b"2")
+    assert modes(tmp_path)["True"] == 0o640
+
+
+# Locks.
+
+
+def test_threads_and_processes_have_a_lock_in_turn(tmp_path):
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+
+    def add(times=25):
+        for _ in range(times):
+            with locked(tmp_path / "lock"):
+                counter.write_text(str(int(counter.read_text()) + 1))
+
+    child = os.fork()
+    if child == 0:
+        add()
+        os._exit(0)
+    with ThreadPoolExecutor(3) as pool:
+        for one in [pool.submit(add) for _ in range(3)]:
+            one.result()
+    assert os.waitpid(child, 0)[1] == 0
+    assert counter.read_text() == "100"
+    assert modes(tmp_path)["lock"] == 0o600
+
+
+@pytest.mark.parametrize("wait", [0, 0.05])
+def test_a_lock_that_another_has_is_waited_for_so_long_and_no_longer(tmp_path, wait):
+    with locked(tmp_path / "lock"):
+        with (
+            pytest.raises(BlockingIOError, match="another has the lock") as caught,
+            locked(tmp_path / "lock", wait=wait),
+        ):
+            raise AssertionError
+        assert caught.value.filename == str(tmp_path / "lock")
+    with locked(tmp_path / "lock", wait=wait):
+        pass
+
+
+def test_a_lock_that_is_removed_is_another_one(tmp_path):
+    with locked(tmp_path / "lock"):
+        os.unlink(tmp_path / "lock")
+        with locked(tmp_path / "lock", wait=0, remove=True):
+            assert names(tmp_path) == ["lock"]
+    assert names(tmp_path) == []
+
+
+def test_whoever_waits_at_a_lock_that_is_removed_waits_at_the_next(tmp_path):
+    path, seen = tmp_path / "lock", []
+
+    def work():
+        with locked(path, remove=True):
+            seen.append(names(tmp_path))
+
+    with ThreadPoolExecutor(2) as pool:
+        with locked(path, remove=True):
+            both = [pool.submit(work) for _ in range(2)]
+        for one in both:
+            one.result()
+    assert seen == [["lock"], ["lock"]]
+
+
+def test_no_lock_but_an_ordinary_file(tmp_path):
+    """Whoever can write into the folder cannot make others wait, or write elsewhere."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "link", "folder"):
+        with pytest.raises(OSError, match=name), locked(tmp_path / name):
+            raise AssertionError
+    assert names(tmp_path) == ["folder", "link", "pipe"]
+
+
+def test_a_fork_has_no_lock_of_its_parents(tmp_path):
+    path = tmp_path / "lock"
+    with locked(path):
+        child = os.fork()
+        if child == 0:
+            try:
+                with locked(path, wait=0):
+                    os._exit(1)
+            except BlockingIOError:
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    ready, tell = os.pipe()
+    holder = os.fork()
+    if holder == 0:
+        with locked(path):
+            if os.fork() == 0:
+                os.write(tell, b"%d" % os.getpid())
+                signal.pause()
+            signal.pause()
+    grandchild = int(os.read(ready, 100))
+    os.kill(holder, signal.SIGKILL)
+    os.waitpid(holder, 0)
+    try:
+        with locked(path, wait=60):  # although a child of the dead lives on
+            pass
+    finally:
+        os.kill(grandchild, signal.SIGKILL)

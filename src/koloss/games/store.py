@@ -19,7 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -28,7 +28,8 @@ from typing import Any, Literal
 import numpy as np
 
 from koloss._version import __version__
-from koloss.core.files import PARTS, lock, naming, replacing
+from koloss.core import files
+from koloss.core.files import PARTS, replacing
 from koloss.core.text import slug
 from koloss.errors import KolossError
 from koloss.games.trace import Ended, Packed, Trace, read_npz, write_npz
@@ -276,17 +277,16 @@ def locked(folder: Path) -> Iterator[None]:
     Whatever is still half written then was left by a process that was killed, and is removed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "ab+", buffering=0) as file:
-        with naming(file.name):
-            try:
-                lock(file.fileno())
-            except (BlockingIOError, PermissionError):
-                file.seek(0)
-                holder = file.read().decode(errors="replace").strip() or "unknown"
-                advice = "wait until that ends, or choose another folder"
-                raise FolderInUse(f"{folder} is in use by process {holder}; {advice}") from None
-            file.truncate(0)
-            file.write(str(os.getpid()).encode())
+    path = folder / ".lock"
+    with ExitStack() as stack:
+        try:
+            descriptor = stack.enter_context(files.locked(path, wait=0))
+        except BlockingIOError:
+            holder = path.read_text(errors="replace").strip() or "unknown"
+            advice = "wait until that ends, or choose another folder"
+            raise FolderInUse(f"{folder} is in use by process {holder}; {advice}") from None
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, str(os.getpid()).encode())
         for inside in ("", "figures/", "runs/**/"):
             for stray in folder.glob(f"{inside}{PARTS}"):
                 stray.unlink(missing_ok=True)

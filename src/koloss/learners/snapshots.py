@@ -13,7 +13,7 @@ import stat
 import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -21,7 +21,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.lib import format as npy
 
-from koloss.core.files import clear_parts, lock, naming, replacing
+from koloss.core.files import clear_parts, locked, naming, replacing
 from koloss.errors import SnapshotError, SnapshotInUse
 from koloss.learners.reading import shown
 
@@ -190,14 +190,14 @@ def save_state(
     identity = uuid.uuid4().hex
     members = _members(state, id=identity)
     path = Path(os.path.realpath(path))
-    with _locked(path) as alone:
+    with _alone(path) as alone:
         if not overwrite:
             _check_known(path)
         if alone:
             clear_parts(path)
         # Either file may be there if this is interrupted, and both are ours.
         _latest.setdefault(_key(path), set()).add(identity)
-        with replacing(path) as file:
+        with replacing(path, private=True) as file:
             np.savez(file, **members)
         _latest[_key(path)] = {identity}
 
@@ -317,36 +317,16 @@ def _check_known(path: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """One process at a time saves to a path; whether that is certain. The lock goes when its process does."""
-    guard = path.with_name(f".{path.name}.lock")
-    while True:
-        with naming(path, guard):
-            descriptor = os.open(guard, os.O_RDWR | os.O_CREAT, 0o666)
+def _alone(path: Path) -> Iterator[bool]:
+    """One process at a time saves to a path; whether that is certain, or its file system knows no locks."""
+    with ExitStack() as stack:
         try:
-            alone = _wait_for(descriptor)
-            if os.path.samestat(os.fstat(descriptor), os.stat(guard)):
-                break
-        except FileNotFoundError:  # whoever had it before has removed it
-            pass
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-    try:
-        yield alone
-    finally:
-        with suppress(OSError):  # where an open file cannot be removed it stays, empty
-            os.unlink(guard)
-        os.close(descriptor)
-
-
-def _wait_for(descriptor: int) -> bool:
-    """Lock a file, or say that its file system knows no locks."""
-    try:
-        lock(descriptor, wait=True)
-    except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
-            raise
-        return False
-    return True
+            guard = path.with_name(f".{path.name}.lock")
+            with naming(path, guard):
+                stack.enter_context(locked(guard, remove=True))
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
+                raise
+            yield False
+        else:
+            yield True

@@ -12,10 +12,10 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import ClassVar, Protocol
 
-from koloss.core.files import lock
+from koloss.core.files import locked
 from koloss.errors import StoreError
 
 FORK_WAITS = 10.0
@@ -51,7 +51,7 @@ class Turns:
         self.inherited = False  # whether this process has its parent's connection
         self._owner: int | None = None  # the thread whose turn it is
         self._mutex = threading.Lock()
-        self._descriptor: int | None = None
+        self._hold: AbstractContextManager[int] | None = None
         self._forking = False
         self._process = os.getpid()
         self._orphans: list[sqlite3.Connection] = []
@@ -103,25 +103,17 @@ class Turns:
 
     def _lock(self, wait: bool) -> None:
         path = f"{self.path}.lock"
+        hold = locked(path, wait=None if wait else 0)
         try:
-            while self._descriptor is None:
-                try:  # without O_CREAT, which Linux refuses for a file of another user in a folder like /tmp
-                    self._descriptor = os.open(path, os.O_RDONLY)
-                except FileNotFoundError:
-                    self._descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o666)
-                lock(self._descriptor, wait=wait)
-                # Where somebody has removed the file meanwhile, others wait at another one.
-                with suppress(FileNotFoundError):
-                    if os.path.samestat(os.fstat(self._descriptor), os.stat(path)):
-                        return
-                self._unlock()
+            hold.__enter__()
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror or error}") from error
+        self._hold = hold
 
     def _unlock(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)  # with it goes the lock
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            hold.__exit__(None, None, None)
 
     def _before_fork(self) -> None:
         if self._owner == threading.get_ident() or not self._mutex.acquire(timeout=FORK_WAITS):
