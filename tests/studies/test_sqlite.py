@@ -253,7 +253,8 @@ def test_a_file_that_may_not_be_written(store, public):
 def test_a_file_that_two_users_share(store, public):
     """In a folder like /tmp, where everybody may write and nobody remove another's files."""
     append(store, "a")
-    os.chmod(store.path, 0o666)
+    for path in (store.path, f"{store.path}.lock"):
+        os.chmod(path, 0o666)
     os.chmod(public, 0o1777)
     assert as_nobody(lambda: append(SQLiteStore(store.path), "a")) is None
     assert numbers(store) == [1, 2, 3]
