@@ -46,13 +46,15 @@ def test_singular_matrices_have_no_factor(game):
 def test_leverages_with_a_penalty(rng):
     N = 2 * linalg.ROWS + 7  # blocks, the last one short
     features = np.asfortranarray(rng.normal(size=(N, 6)))
-    weights, columns = rng.dirichlet(np.ones(N)), rng.normal(size=(6, 4))
+    weights, lengths = rng.dirichlet(np.ones(N)), [0.0, 0.1, 0.2, 0.5, 1.0, 2.0]
     sigma = features.T @ (weights[:, None] * features)
-    inverse = np.linalg.inv(sigma + columns @ columns.T)
-    penalty, buffer = columns @ columns.T, np.empty_like(features)
+    penalty, buffer = np.diag(lengths), np.empty_like(features)
+    inverse = np.linalg.inv(sigma + penalty)
     factor = linalg.covariance_factor(features, weights, buffer, penalty)
     for found, middle in zip(
-        linalg.penalised_leverages(factor, features, columns), (sigma, penalty), strict=True
+        linalg.penalised_leverages(factor, features, penalty.diagonal()),
+        (sigma, penalty),
+        strict=True,
     ):
         form = inverse @ middle @ inverse
         np.testing.assert_allclose(found, np.einsum("ij,jk,ik->i", features, form, features))

@@ -158,6 +158,7 @@ def test_whitened_coordinates(rng):
     sigma = white.T @ (design.weights[:, None] * white)
     identity = sigma + penalty @ penalty.T / design.exploration
     np.testing.assert_allclose(identity, np.eye(len(identity)), atol=1e-9)
+    np.testing.assert_array_equal(penalty @ penalty.T, np.diag(np.sum(penalty**2, axis=1)))
     # Leverages do not depend on the coordinates.
     p = rng.dirichlet(np.ones(len(phi)))
     there = white @ np.linalg.solve(white.T @ (p[:, None] * white) + penalty @ penalty.T, white.T)

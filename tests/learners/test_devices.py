@@ -209,21 +209,19 @@ def test_blocks_make_no_difference(kind, rng, monkeypatch):
     from koloss.core import linalg
 
     features = np.asfortranarray(rng.normal(size=(1000, 6)).astype(kind))
-    p, columns = rng.dirichlet(np.ones(1000)), rng.normal(size=(6, 2))
+    p, penalty = rng.dirichlet(np.ones(1000)), np.diag(rng.random(6))
     whole = None
     for rows, limit, part in ((10_000, 10_000, 10_000), (64, 0, 10_000), (17, 0, 100)):
         monkeypatch.setattr(linalg, "WHOLE", limit)
         monkeypatch.setattr(linalg, "ROWS", rows)
         monkeypatch.setattr(linalg, "SHARE", part)
-        factor = linalg.covariance_factor(
-            features, p, linalg.work_space(features), columns @ columns.T
-        )
+        factor = linalg.covariance_factor(features, p, linalg.work_space(features), penalty)
         found = (
             factor,
             linalg.product(features, p[:6]),
             linalg.leverages(factor, features),
             linalg.squared_lengths(features),
-            *linalg.penalised_leverages(factor, features, columns),
+            *linalg.penalised_leverages(factor, features, penalty.diagonal()),
         )
         whole = whole or found
         for one, other in zip(found, whole, strict=True):

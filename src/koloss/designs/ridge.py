@@ -225,7 +225,7 @@ def _slopes(head: Floats, tail: Floats, p: Floats, penalty: float) -> Floats:
 
 
 class Penalised(NamedTuple):
-    """Features and a penalty in coordinates where Σ(π) + Λ/γ = I; then γΣ(π) + Λ = γI."""
+    """Features and a penalty in coordinates where Σ(π) + Λ/γ = I and Λ is diagonal; then γΣ(π) + Λ = γI."""
 
     features: Floats  # (N, rank)
     columns: Floats  # (rank, t): Λ = columns @ columns.T
@@ -350,7 +350,15 @@ def _scaled(features: Floats, columns: Floats) -> tuple[Floats, Floats]:
 
 
 def whiten_ridge(features: Floats, columns: Floats, design: RidgeDesign) -> Penalised:
-    """Change coordinates so that Σ(π) + Λ/γ = I."""
+    """Change coordinates so that Σ(π) + Λ/γ = I and Λ is diagonal: what needs Λ is then a weighted sum of squares."""
     root = 1 / math.sqrt(design.exploration)
-    transform = whitening(features, design.weights, root * columns)
-    return Penalised(features @ transform, transform.T @ columns)
+    transform, penalty = along(whitening(features, design.weights, root * columns), columns)
+    return Penalised(features @ transform, penalty)
+
+
+def along(transform: Floats, columns: Floats) -> tuple[Floats, Floats]:
+    """The same change of coordinates followed by the rotation that makes Λ diagonal, and the columns of Λ there."""
+    directions, sizes, _ = np.linalg.svd(transform.T @ columns)
+    penalty = np.zeros((len(directions), columns.shape[1]))
+    np.fill_diagonal(penalty, sizes)
+    return transform @ directions, penalty

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from koloss.actions import Points
 from koloss.core.arrays import to_numpy
 from koloss.designs.contexts import CappedDesign, capped_design
-from koloss.designs.ridge import whitening
+from koloss.designs.ridge import along, whitening
 from koloss.guarantees import contexts
 from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.learners.bandit.candidates import NEAR, choose, with_columns
@@ -111,9 +111,9 @@ def _penalised(
         rates = replace(rates, learning_rate=settings.learning_rate)
     problem, rates, capped = first_design(settings, problem, rates, found, len(features))
     u = capped.exploration.ravel()
-    T = whitening(features, u, columns)
+    T, penalty = along(whitening(features, u, columns), columns)
     white = np.asfortranarray(features @ T)
     return PairsCandidate(
-        white, T.T @ columns, u / u.sum(), problem.leverage, problem.epsilon, problem, rates, capped,
+        white, penalty, u / u.sum(), problem.leverage, problem.epsilon, problem, rates, capped,
         proxy.method, proxy.negative_eigenvalue,
     )  # fmt: skip

@@ -68,7 +68,7 @@ class DeviceEngine(PointsEngine):
         fused = features.fused
         place = features.vector if fused is None else fused.single
         hidden = {
-            "_penalty": None if columns is None else columns @ columns.T,
+            "_penalty": None if columns is None else np.diag(np.sum(columns * columns, axis=1)),
             "_fused": fused,
             "_design": place(self.weights),
             "_explored": None,  # Σ(π), once it is needed

@@ -78,7 +78,7 @@ class PointsEngine:
 
     points: Floats  # (N, d)
     features: Floats  # (N, m), whitened: the design's covariance, plus Λ/γ, is the identity; Fortran order
-    columns: Floats | None  # (m, t): the penalty is Λ = columns columns'; None without one
+    columns: Floats | None  # (m, t): the penalty Λ = columns columns' is diagonal; None without one
     weights: Floats  # (N,), the design π
     log_prior: Floats  # (N,)
     problem: BanditProblem  # the numbers of the bound
@@ -110,7 +110,8 @@ class PointsEngine:
             array.flags.writeable = False  # decisions hand out views of them
         object.__setattr__(self, "_buffer", linalg.work_space(self.features))
         columns = self.columns
-        object.__setattr__(self, "_penalty", None if columns is None else columns @ columns.T)
+        diagonal = None if columns is None else np.sum(columns * columns, axis=1)
+        object.__setattr__(self, "_penalty", None if diagonal is None else np.diag(diagonal))
         awake = np.isfinite(self.log_prior)
         object.__setattr__(self, "_awake", None if awake.all() else awake)
 
@@ -189,7 +190,8 @@ class PointsEngine:
         if self.columns is None:
             s2 = self.leverages(law)
             return epsilon * np.sqrt(s2) + nu * s2
-        s2, e2 = linalg.penalised_leverages(law.factor, self.features, self.columns)
+        penalty = self._penalty.diagonal()  # type: ignore[attr-defined]
+        s2, e2 = linalg.penalised_leverages(law.factor, self.features, penalty)
         return b * np.sqrt(e2) + epsilon * np.sqrt(s2) + nu * s2
 
     def draw(self, law: PointsLaw, count: int | None, rng: Any, left: int = 1) -> Drawn:
