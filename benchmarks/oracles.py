@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from unittest import mock
-
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 from scipy.linalg import eigh, lapack
 from scipy.optimize import brentq
 
 import koloss as kl
 from benchmarks.tables import Table
 from benchmarks.timing import cpu_race, ratio
-from koloss.oracles import trust_region
+from koloss.oracles import minimize_quadratic_ball
 from koloss.oracles.multistart import multistart
-from koloss.oracles.trust_region import Symmetric, minimize_quadratic_ball
 
 KINDS = {
     "|b| = 2": {"strength": 2.0},
@@ -29,7 +25,6 @@ def run(full: bool = False) -> list[Table]:
         _against_programs(full),
         _dimensions(full),
         _floors(),
-        _sparse(full),
         _searches(),
     ]
 
@@ -128,22 +123,17 @@ def _dimensions(full) -> Table:
             "problem",
             "dimension",
             "koloss: ms",
-            "eigenvalues alone: ms",
             "eigh and brentq: ms",
-            "eigenvalues / koloss",
             "gap",
         ],
-        f"Above {trust_region.DIRECT} dimensions by Krylov spaces. In the hard case Brent's method has no root to find.",
+        "In the hard case Brent's method has no root to find.",
     )
-    sizes = [10, 50, 200, 500, 1000, 2000, *((4000,) if full else ())]
+    sizes = [10, 50, 200, 500, 1000, *((2000,) if full else ())]
     for name, options in KINDS.items():
         for d in sizes:
             B, b = _quadratic(d, **options)
             contestants = {
                 "koloss": lambda B=B, b=b: minimize_quadratic_ball(B, b),
-                "direct": lambda B=B, b=b: trust_region.by_eigenvalues(
-                    trust_region.from_array(B, b, 1.0)
-                ),
             }
             if name != "hard":
                 contestants["textbook"] = lambda B=B, b=b: _textbook(B, b)
@@ -153,94 +143,34 @@ def _dimensions(full) -> Table:
                 name,
                 d,
                 seconds["koloss"],
-                seconds["direct"],
                 seconds.get("textbook"),
-                ratio(laps["direct"], laps["koloss"]),
                 laps["koloss"].result.gap,
             )
     return table
 
 
-class _Counted(Symmetric):
-    """Counts its products with vectors."""
-
-    products = 0
-
-    def __matmul__(self, vector):
-        _Counted.products += 1
-        return super().__matmul__(vector)
-
-
 def _floors() -> Table:
     table = Table(
         "minimize_quadratic_ball over its floor",
-        ["problem", "dimension", "koloss: ms", "floor: ms", "time / floor", "products"],
-        f"The floor: one eigendecomposition by LAPACK (dsyevd) up to {trust_region.DIRECT} dimensions; above, the products with vectors that the Krylov spaces "
-        "take, each reading half of the matrix, and the Cholesky factor that proves the answer.",
+        ["problem", "dimension", "koloss: ms", "floor: ms", "time / floor"],
+        "The floor: one eigendecomposition by LAPACK (dsyevd).",
     )
     for name, options in KINDS.items():
-        for d in (5, 20, 50, 200, 500, 1000, 2000):
+        for d in (5, 20, 50, 200, 500, 1000):
             B, b = _quadratic(d, **options)
-            _Counted.products = 0
-            with mock.patch.object(trust_region, "Symmetric", _Counted):
-                minimize_quadratic_ball(B, b)
-            products, times = _Counted.products, max(1, 4000 // d**2)
+            times = max(1, 4000 // d**2)
             laps = cpu_race(
                 {
                     "koloss": lambda B=B, b=b, n=times: [
                         minimize_quadratic_ball(B, b) for _ in range(n)
                     ],
-                    "floor": lambda B=B, b=b, n=times, k=products: [
-                        _floor(B, b, k) for _ in range(n)
-                    ],
+                    "floor": lambda B=B, n=times: [lapack.dsyevd(B.T) for _ in range(n)],
                 },
                 repeats=9 if d < 1000 else 5,
                 budget=6.0,
             )
             ours, floor = (1e3 * laps[key].seconds / times for key in ("koloss", "floor"))
-            table.add(name, d, ours, floor, ratio(laps["koloss"], laps["floor"]), products or "-")
-    return table
-
-
-def _floor(B, b, products):
-    if products == 0:
-        lapack.dsyevd(B.T)
-        return
-    operator = Symmetric(B)
-    for _ in range(products):
-        operator @ b
-    M = B.copy()
-    M.flat[:: len(b) + 1] += 3.0  # whatever makes it definite
-    lapack.dpotrf(M.T, overwrite_a=True, clean=False)
-
-
-def _sparse(full) -> Table:
-    table = Table(
-        "minimize_quadratic_ball, sparse matrices of 20 random entries a row",
-        ["problem", "dimension", "seconds", "gap / |value|", "minimisers"],
-        "Only products with vectors; the gap is proved.",
-    )
-    for d in (2000, 20_000, *((100_000,) if full else ())):
-        rng = np.random.default_rng(d)
-        half = sp.random_array(
-            (d, d), density=10 / d, rng=rng, format="csr", data_sampler=rng.standard_normal
-        )
-        B, b = half + half.T, rng.normal(size=d)
-        for strength in (10.0, 1.0, 0.0):
-            vector = strength * b / np.linalg.norm(b)
-            lap = cpu_race(
-                {"koloss": lambda B=B, v=vector: minimize_quadratic_ball(B, v)},
-                repeats=3 if d < 10_000 else 1,
-                warmup=d < 10_000,
-            )["koloss"]
-            found = lap.result
-            table.add(
-                f"|b| = {strength:g}",
-                d,
-                lap.seconds,
-                found.gap / abs(found.value),
-                len(found.points),
-            )
+            table.add(name, d, ours, floor, ratio(laps["koloss"], laps["floor"]))
     return table
 
 

@@ -12,12 +12,10 @@ from fractions import Fraction
 import cvxpy as cp
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.optimize import minimize
-from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from koloss.oracles import trust_region
-from koloss.oracles.trust_region import Krylov, Symmetric, minimize_quadratic_ball
+from koloss.oracles.trust_region import minimize_quadratic_ball
 
 FAMILIES = [
     *("definite", "negative", "indefinite", "hard", "nearly hard", "interior", "repeated lowest"),
@@ -190,7 +188,7 @@ def test_gap_covers_any_point_and_any_multiplier():
         x = rng.normal(size=4)
         x *= problem.rho * rng.random() / np.linalg.norm(x)
         mu = abs(rng.normal())
-        value, gap, _ = problem.gap(x, mu, lowest + mu, np.linalg.norm(problem.matrix))
+        value, gap = problem.gap(x, mu, lowest + mu, np.linalg.norm(problem.matrix))
         value, gap = (math.ldexp(v, problem.value_unit) for v in (value, gap))
         assert value - gap <= best + 1e-12 * size(B, b, radius)
         ratios.append((value - best) / gap)
@@ -399,139 +397,17 @@ def test_out_of_the_floating_range():
     assert lost.gap > 0
 
 
-# Large problems.
-
-
-def large(family, d, rng):
-    """(B, b, value if known) of d dimensions."""
-    A = rng.normal(size=(d, d)) / np.sqrt(2 * d)
-    B, b = A + A.T, rng.normal(size=d) / np.sqrt(d)  # eigenvalues from -2 to 2
-    if family == "interior":
-        return B + 2.5 * np.eye(d), 0.1 * b
-    if family in ("hard", "nearly hard"):
-        values, axes = np.linalg.eigh(B)
-        values[0] -= 0.5
-        g = 2 * (values - values[0]) * 0.9 * axes.T @ b / np.linalg.norm(b)
-        g[0] = 1e-7 if family == "nearly hard" else 0.0
-        return axes @ np.diag(values) @ axes.T, axes @ g
-    return B, {"strong": 10 * b, "weak": 0.3 * b, "b = 0": 0 * b}[family]
-
-
-LARGE = ("strong", "weak", "interior", "b = 0", "hard", "nearly hard")
-
-
-def no_decomposition(problem):
-    raise AssertionError("the Krylov spaces should have been enough")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", LARGE)
-@pytest.mark.parametrize("kind", ["array", "operator"])
-def test_krylov_spaces(family, kind, monkeypatch):
-    d, radius = 510, 1.3
-    B, b = large(family, d, np.random.default_rng(5))
-    B = (B + B.T) / 2
-    direct = trust_region.by_eigenvalues(trust_region.from_array(B, b, radius))
-    if family not in ("weak", "b = 0"):  # where the lowest eigenvalues are close together
-        monkeypatch.setattr(trust_region, "by_eigenvalues", no_decomposition)
-    matrix = B if kind == "array" else aslinearoperator(B)
-    ours = minimize_quadratic_ball(matrix, b, radius=radius)
-    scale = size(B, b, radius)
-    assert ours.value == pytest.approx(direct.value, abs=1e-12 * scale)
-    assert ours.points.shape == direct.points.shape
-    assert 0 < ours.gap <= 1e-10 * scale
-    for x in ours.points:
-        assert violation(B, b, radius, x, ours.multiplier) < 1e-9
-
-
-@pytest.mark.parametrize("kind", ["sparse", "operator"])
-def test_two_thousand_dimensions(kind, monkeypatch):
+def test_hundreds_of_dimensions():
     # Diagonal, so that the answer is known; in the hard case.
-    d = 2000
+    d = 600
     values = np.append(np.linspace(-1, 1, d - 1), -1.5)
     rest = np.append(np.random.default_rng(0).normal(size=d - 1), 0.0)
     rest *= 0.8 / np.linalg.norm(rest)
-    b = -2 * (values + 1.5) * rest
-    matrix = sp.diags_array([values], offsets=[0], format="csc")
-    if kind == "operator":
-        matrix = LinearOperator((d, d), matvec=lambda x: values * x.ravel(), dtype=float)
-    monkeypatch.setattr(trust_region, "by_eigenvalues", no_decomposition)
-    ours = minimize_quadratic_ball(matrix, b)
-    assert ours.value == pytest.approx(-1.5 - np.sum((values + 1.5) * rest**2), abs=1e-10)
+    ours = minimize_quadratic_ball(np.diag(values), -2 * (values + 1.5) * rest)
+    assert ours.value == pytest.approx(-1.5 - np.sum((values + 1.5) * rest**2), abs=1e-12)
     assert ours.gap < 1e-10
-    assert ours.multiplier == pytest.approx(1.5, abs=1e-10)
-    assert len(ours.points) == 2
-    np.testing.assert_allclose(np.sort(ours.points[:, -1]), [-0.6, 0.6], atol=1e-9)
-    np.testing.assert_allclose(ours.points[:, :-1], rest[None, :-1].repeat(2, axis=0), atol=1e-9)
-
-
-@pytest.mark.parametrize("b_scale", [0.0, 1.0])
-@pytest.mark.parametrize("kind", ["zero", "identity", "rank one"])
-def test_krylov_spaces_that_end(kind, b_scale):
-    d = 600
-    u = np.random.default_rng(0).normal(size=d)
-    b = b_scale * np.random.default_rng(1).normal(size=d)
-    factor, outer = {"zero": (0, 0), "identity": (-2, 0), "rank one": (0, -1)}[kind]
-    B = factor * np.eye(d) + outer * np.outer(u, u)
-    operator = LinearOperator((d, d), lambda x: factor * x.ravel() + outer * u * (u @ x.ravel()))
-    ours = minimize_quadratic_ball(operator, b)
-    assert ours.gap <= 1e-10 * max(size(B, b, 1.0), 1e-200)
-    assert violation(B, b, 1.0, ours.point, ours.multiplier) < 1e-9
-
-
-def test_eigenvector_that_both_krylov_spaces_miss():
-    # Orthogonal to b and to the start of the second space: only the Cholesky factorisation can find it.
-    d = 520
-    start, b, u = np.random.default_rng(0).standard_normal(d), np.zeros(d), np.zeros(d)
-    b[0], u[1], u[2] = 1.0, start[2], -start[1]
-    u /= np.linalg.norm(u)
-    B = np.diag(np.where(np.arange(d) < 4, 0.0, 1.0)) - 0.5 * np.outer(u, u)
-    ours = minimize_quadratic_ball(B, b)
-    assert ours.value == pytest.approx(-1.0, abs=1e-12)  # 0.5 comes from u, if |b| is less
-    ours = minimize_quadratic_ball(B, 0.1 * b)
-    assert ours.value == pytest.approx(-0.5 - 0.1**2 / 4 / 0.5, abs=1e-12)
-    assert len(ours.points) == 2
-
-
-def test_what_is_not_reached_is_not_claimed(monkeypatch):
-    # A chain has its lowest eigenvalues close together: a few steps find neither them nor a proof.
-    d = 700
-    chain = sp.diags_array([-np.ones(d - 1)] * 2, offsets=[-1, 1], format="csr")
-    truth = -2 * np.cos(np.pi / (d + 1))
-    monkeypatch.setattr(trust_region, "DENSE", 0)
-    monkeypatch.setattr(trust_region, "STEPS", 60)
-    ours = minimize_quadratic_ball(chain, np.zeros(d))
-    assert ours.gap > 1e-6
-    assert ours.lower_bound <= truth <= ours.value
-    # A matrix can be decomposed instead.
-    for matrix in (chain.toarray(), chain.tocsc()):
-        monkeypatch.setattr(trust_region, "DENSE", 4000)
-        ours = minimize_quadratic_ball(matrix, np.zeros(d))
-        assert ours.value == pytest.approx(truth, abs=1e-12)
-        assert ours.gap < 1e-10
-
-
-def test_lower_bound_on_eigenvalues():
-    # False alarms have probability 10⁻¹²; with the probability set to one half, the bound must fail now and then.
-    def failures(probability, monkeypatch):
-        monkeypatch.setattr(trust_region, "FAILURE", probability)
-        count, slack = 0, []
-        for seed in range(60):
-            rng = np.random.default_rng(seed)
-            values = np.sort(rng.normal(size=80))
-            space = trust_region.Krylov(np.diag(values), rng.normal(size=80), 40)
-            space.extend(5 + seed % 30)
-            bound = space.lower_bound(space.ritz()[0])
-            count += bound > values[0]
-            slack.append(values[0] - bound)
-        return count, slack
-
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        count, slack = failures(1e-12, monkeypatch)
-        assert count == 0
-        assert min(slack) < 0.1  # of a spectrum from about -2.5 to 2.5
-        count, _ = failures(0.5, monkeypatch)
-        assert 0 < count <= 60
+    assert ours.multiplier == pytest.approx(1.5, abs=1e-12)
+    np.testing.assert_allclose(np.sort(ours.points[:, -1]), [-0.6, 0.6], atol=1e-12)
 
 
 # Input.
@@ -544,7 +420,7 @@ def test_input_is_left_alone():
         array.flags.writeable = False
     again = minimize_quadratic_ball(B, b)
     np.testing.assert_array_equal(again.point, ours.point)
-    for matrix in (B.tolist(), np.asfortranarray(B), sp.csr_array(B), aslinearoperator(B)):
+    for matrix in (B.tolist(), np.asfortranarray(B)):
         other = minimize_quadratic_ball(matrix, b.tolist())
         np.testing.assert_allclose(other.point, ours.point, rtol=1e-13)
     integers = minimize_quadratic_ball(np.array([[0, 1], [1, 0]]), np.array([1, 0], dtype=np.int8))
@@ -558,16 +434,13 @@ def test_rounding_of_symmetry_is_forgiven():
     ours = minimize_quadratic_ball(skewed, b)
     assert ours.value == pytest.approx(minimize_quadratic_ball(B, b).value, rel=1e-9)
     assert evaluate(skewed, b, ours.point) == pytest.approx(ours.value, rel=1e-14)
-    large = sp.eye_array(600, format="lil")
-    large[0, 1], large[1, 0] = 1e-3, 1e-3 * (1 + 1e-6)
-    assert minimize_quadratic_ball(large, np.zeros(600)).value == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize(
     "matrix, vector, radius, error, message",
     [
-        (np.ones((2, 3)), [1, 2], 1, ValueError, r"`matrix` must be square and not empty, got"),
-        (sp.csr_array(np.ones((2, 3))), [1, 2], 1, ValueError, "`matrix` must be square"),
+        (np.ones((2, 3)), [1, 2], 1, ValueError, "`matrix` must be square and not empty, got"),
+        (np.ones((0, 0)), [], 1, ValueError, "`matrix` must be square and not empty, got"),
         (np.ones(3), [1, 2, 3], 1, ValueError, "`matrix` must be 2-D, got ndim=1"),
         ([[1, 2], [3, 4]], [1, 2], 1, ValueError, "symmetric, got entries that differ by 0.25 of"),
         ([[1, np.nan], [np.nan, 4]], [1, 2], 1, ValueError, "`matrix` must be finite, got NaN"),
@@ -581,67 +454,3 @@ def test_rounding_of_symmetry_is_forgiven():
 def test_bad_input(matrix, vector, radius, error, message):
     with pytest.raises(error, match=message):
         minimize_quadratic_ball(matrix, vector, radius=radius)
-
-
-def test_bad_large_input():
-    d, skewed, broken = 600, sp.eye_array(600, format="lil"), sp.eye_array(600, format="lil")
-    skewed[0, 1], broken[0, 1] = 1.0, np.nan
-    for matrix, length, error, message in (
-        (skewed, d, ValueError, "`matrix` must be symmetric"),
-        (broken, d, ValueError, "`matrix` must be finite"),
-        (sp.eye_array(d, dtype=complex), d, TypeError, "`matrix` must hold real numbers"),
-        (sp.eye_array(d), 3, ValueError, "`vector` must have length 600, got 3"),
-        (LinearOperator((d, d), lambda x: np.roll(x, 1)), d, ValueError, "`matrix` must be sym"),
-        (LinearOperator((d, d), lambda x: np.nan * x), d, ValueError, "`matrix` must be finite"),
-    ):
-        with pytest.raises(error, match=message):
-            minimize_quadratic_ball(matrix, np.zeros(length))
-
-
-# Krylov spaces: a basis that stays orthonormal, and products that read half of a matrix.
-
-SPECTRA = {
-    "spread": np.linspace(-1, 1, 300),
-    "two far ones": np.append(np.linspace(-1e-3, 1e-3, 298), [5.0, -7.0]),  # which Lanczos copies
-    "graded": np.geomspace(1e-12, 1, 300),
-    "few": np.repeat([-1.0, 0.5, 2.0], 100),  # the space ends after three steps
-}
-
-
-@pytest.mark.parametrize("values", SPECTRA.values(), ids=SPECTRA)
-def test_the_basis_is_orthonormal_and_makes_the_matrix_tridiagonal(values):
-    rng = np.random.default_rng(0)
-    turn, _ = np.linalg.qr(rng.normal(size=(300, 300)))
-    B = (turn * values) @ turn.T
-    B = (B + B.T) / 2
-    space = Krylov(Symmetric(B), rng.normal(size=300), 100)
-    space.extend(100)
-    k = len(space.diagonal)
-    assert k == 100 or not space.open
-    V, beside = space.basis[:k], space.beside[: k - 1]
-    np.testing.assert_allclose(V @ V.T, np.eye(k), atol=1e-13)
-    T = np.diag(space.diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
-    np.testing.assert_allclose(V @ B @ V.T, T, atol=1e-13 * np.abs(values).max())
-
-
-def test_without_orthogonalising_the_basis_would_decay():
-    # The control of the test above: three-term recurrences alone lose all of it.
-    values = SPECTRA["two far ones"]
-    V = [np.ones(300) / np.sqrt(300)]
-    beta, before = 0.0, np.zeros(300)
-    for _ in range(60):
-        w = values * V[-1] - beta * before
-        w -= (w @ V[-1]) * V[-1]
-        before, beta = V[-1], np.linalg.norm(w)
-        V.append(w / beta)
-    V = np.array(V)
-    assert np.abs(V @ V.T - np.eye(len(V))).max() > 0.1
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_products_of_a_symmetric_array(order):
-    rng = np.random.default_rng(1)
-    B = rng.normal(size=(40, 40))
-    B = np.asarray(B + B.T, order=order)
-    x = rng.normal(size=40)
-    np.testing.assert_allclose(Symmetric(B) @ x, B @ x, rtol=1e-13, atol=1e-13)
