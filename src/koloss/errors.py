@@ -119,7 +119,7 @@ class ForkedLearner(KolossError, RuntimeError):
 
 
 class AdversaryError(KolossError, RuntimeError):
-    """An adversary of the user's that a spec names raised an error, ended the program, or played what is no loss."""
+    """The Python file of an adversary that a spec names cannot be used."""
 
 
 class NoDistribution(KolossError, AttributeError):

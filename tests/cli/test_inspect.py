@@ -201,10 +201,6 @@ def test_a_spec_leaves_nothing_to_say_to_bound(refused, options):
     assert all(flag in error for flag in flags.split(", "))
 
 
-def test_trust_is_for_specs(refused):
-    assert "--trust" in refused("bound", "--kernel", "quadratic", "--trust")
-
-
 def test_names_are_no_markup_on_a_terminal(good, tmp_path):
     text = good("list", "--spec", "posynomial").replace('"conditional gradient"', '"[red]x[/red] [/] :smile:"')  # fmt: skip
     (tmp_path / "own.toml").write_text(text, encoding="utf-8")

@@ -125,11 +125,6 @@ def test_hardly_any_text(text):
         parse(text, name="game")
 
 
-def test_files_inside_the_folder_need_no_trust(tmp_path):
-    text = GOOD.replace('"biased"\nnoise = 2.0', '"replay"\ntable = "a/../b/losses.csv"')
-    assert parse(text, name="game", path=str(tmp_path / "game.toml")).adversary["kind"] == "replay"
-
-
 def test_batches_need_an_oblivious_adversary():
     text = change('kind = "biased"\nnoise = 2.0', 'kind = "predictive"')
     text = text.replace("{delay = 2}", "{batch = 4}")

@@ -72,7 +72,6 @@ def bound(
     loss_range: tuple[float, float] | None = option(
         None, "Losses", "Interval of all losses, for learners that take it.", metavar="LOW HIGH"
     ),
-    trust: bool = options.TRUST,
 ) -> None:
     """Show the regret guarantee of a game, term by term, without playing.
 
@@ -85,9 +84,7 @@ def bound(
         rounds = None if horizon is None else as_int("horizon", horizon, minimum=1)
         if spec is not None:
             _refuse_others(context)
-            guarantees = bounds(options.read_spec(spec, trust=trust), rounds=rounds)
-        elif trust:
-            raise UsageError("--trust is for a SPEC, got none")
+            guarantees = bounds(options.read_spec(spec), rounds=rounds)
         else:
             guarantees = _bounds_of_options(context.params, rounds or 10_000)
     answer(context, guarantees, lambda: report.show_bounds(guarantees))
@@ -95,7 +92,7 @@ def bound(
 
 def _refuse_others(context: typer.Context) -> None:
     """Say which options a spec takes the place of."""
-    allowed = ("spec", "horizon", "trust", "as_json")
+    allowed = ("spec", "horizon", "as_json")
     sources = {p: context.get_parameter_source(p.name or "") for p in context.command.params}
     given = [p.opts[0] for p, source in sources.items() if p.name not in allowed and source and source.name == "COMMANDLINE"]  # fmt: skip
     if given:

@@ -118,8 +118,6 @@ def spec_argument(default: Any, text: str, metavar: str) -> Any:
 
 # Options of more than one verb.
 
-TRUST = option(False, "Game", "Let the spec name files outside its folder.", "--trust")
-
 AS_JSON: Shared = {
     "as_json": (bool, option(False, "Output", "JSON on standard output, nothing else.", "--json"))
 }
@@ -137,12 +135,12 @@ GAME: Shared = {
 }  # fmt: skip
 
 
-def read_spec(text: str, *, trust: bool = False) -> Any:
+def read_spec(text: str) -> Any:
     """The experiment of that name, or of a file."""
     from koloss.experiments import load
 
     try:
-        return load(text, trust=trust)
+        return load(text)
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {text}") from error
 

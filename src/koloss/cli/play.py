@@ -49,7 +49,6 @@ def run(
     spec: str = spec_argument(..., "A TOML file, or the name of an experiment.", "SPEC"),
     out: Path | None = folder(None, "Directory; SPEC-results if not given."),
     full: bool = option(False, "Size", "At the size of the spec's [full] table.", "--full/--quick"),
-    trust: bool = options.TRUST,
 ) -> None:
     """Play the games of a spec, and write a report.
 
@@ -68,8 +67,7 @@ def _play(context: typer.Context, flag: str, specs: list[str], out: Path) -> Non
     options.check_folder(out)
     with _progress(out, quiet=as_json) as progress:
         with naming_options(context, name=flag, experiments=flag):
-            trust = context.params.get("trust", False)
-            chosen = [options.read_spec(spec, trust=trust) for spec in specs] or None
+            chosen = [options.read_spec(spec) for spec in specs] or None
             with _cluster(context) as executor:
                 results = experiments.run(
                     chosen, out=out, progress=progress, executor=executor, **size

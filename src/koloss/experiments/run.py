@@ -41,7 +41,7 @@ from koloss.games.adversaries import Adversary
 from koloss.games.play import Match
 from koloss.games.store import Job, Progress, check_names, locked, missing, play_jobs
 from koloss.games.workers import processes
-from koloss.kernels import Kernel, KernelLoss, Loss
+from koloss.kernels import Kernel, KernelLoss
 from koloss.samplers import effective_size, langevin
 
 CHECKPOINTS = 100
@@ -60,7 +60,6 @@ def run(
     seed: int = 0,
     jobs: int | None = None,
     full: bool = False,
-    trust: bool = False,
     executor: Executor | None = None,
     progress: Callable[[Progress], Any] | None = None,
     fresh: bool = False,
@@ -80,8 +79,6 @@ def run(
         Processes; as many as there are processors by default. Results do not depend on it.
     full : bool
         At each experiment's full size, in place of the quick one.
-    trust : bool
-        Whether specs may name files outside their folders, as for `load`.
     executor : concurrent.futures.Executor, optional
         Instead of processes of this machine; ``distributed.Client(address).get_executor()`` is one on many machines. Results do
         not depend on it.
@@ -114,8 +111,7 @@ def run(
     """
     begin, out = time.perf_counter(), Path(out)
     chosen = [
-        spec if isinstance(spec, Experiment) else load(spec, trust=trust)
-        for spec in experiments or shipped()
+        spec if isinstance(spec, Experiment) else load(spec) for spec in experiments or shipped()
     ]
     check_names("experiments", [experiment.name for experiment in chosen])
     rounds = _size("rounds", rounds, MOST_ROUNDS)
@@ -336,36 +332,7 @@ def own_adversary(
     if not isinstance(made, Adversary):
         got = f"{type(made).__name__} from {path.name}"
         raise TypeError(f"`make` must give an Adversary, got {got}")
-    return _Own(made, path, len(actions) if isinstance(actions, Points) else None)
-
-
-class _Own(Adversary):
-    """An adversary whose mistakes are told as such."""
-
-    def __init__(self, adversary: Adversary, path: Path, points: int | None) -> None:
-        self.adversary, self.path, self.points = adversary, path, points
-        with _blaming(path):
-            self.oblivious, self.name = bool(adversary.oblivious), repr(adversary)
-
-    def choose(self, t: int, player: Any) -> Any:
-        with _blaming(self.path):
-            loss = self.adversary(t, player)
-        if isinstance(loss, Loss):
-            return loss
-        try:
-            values = np.asarray(loss, dtype=float)
-        except (TypeError, ValueError):
-            values = np.array(np.nan)
-        points = "all points" if self.points is None else f"{self.points} points"
-        fits = values.ndim == 1 and self.points in (None, len(values))
-        if not (fits and np.isfinite(values).all()):
-            got = f"shape {values.shape}" if values.ndim == 1 and not fits else _shown(loss)
-            rule = f"must be a Loss, or the finite losses of {points}"
-            raise AdversaryError(f"{self.path.name}: what is played in round {t} {rule}, got {got}")
-        return values
-
-    def __repr__(self) -> str:
-        return self.name
+    return made
 
 
 @contextmanager
@@ -379,7 +346,7 @@ def _blaming(path: Path) -> Iterator[None]:
     except BaseException as error:
         line = _line(error, os.path.abspath(path))
         where = f"{path.name}, line {line}" if line else path.name
-        words = f"{type(error).__name__}: {_shown(error, str)}".removesuffix(": ")
+        words = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
         # A RuntimeError whose cause is a StopIteration is taken for that itself by `contextmanager`.
         cause = None if isinstance(error, StopIteration) else error
         raise AdversaryError(f"{where}: {words}") from cause
@@ -392,12 +359,3 @@ def _line(error: BaseException, path: str) -> int | None:
     steps = traceback.walk_tb(error.__traceback__)
     lines = [line for frame, line in steps if frame.f_code.co_filename == path]
     return lines[-1] if lines else None
-
-
-def _shown(thing: Any, form: Any = repr) -> str:
-    """A thing in words, on one line, cut where they are long."""
-    try:
-        text = " ".join(form(thing).split())
-    except Exception:
-        return f"a {type(thing).__name__} that cannot be shown"
-    return text if len(text) <= 300 else f"{text[:300]} …"

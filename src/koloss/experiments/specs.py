@@ -37,7 +37,8 @@ from msgspec import Meta, Struct
 from koloss import games, learners
 from koloss.actions import ActionSet
 from koloss.actions.described import read_actions
-from koloss.core.text import LONGEST_NAME, slugs
+from koloss.core.arrays import shown
+from koloss.core.text import LONGEST_NAME, hidden, slugs
 from koloss.core.toml import Source, hint, one_of, only, pointing, read_text, read_toml
 from koloss.games import adversaries, watching
 from koloss.kernels import Kernel
@@ -222,19 +223,10 @@ def spec_text(name: str) -> str:
     return text
 
 
-def load(spec: str | Path, *, trust: bool = False) -> Experiment:
+def load(spec: str | Path) -> Experiment:
     """Read a spec: a file that ends in .toml, or the name of an experiment that comes with the package.
 
-    Parameters
-    ----------
-    spec : str or Path
-    trust : bool
-        Whether the spec may name files outside its own folder: code that is run, tables that are read.
-
-    Raises
-    ------
-    SpecError
-        With the file, the line and the key.
+    A mistake in it is a `SpecError` with the file, the line and the key.
 
     Examples
     --------
@@ -244,25 +236,20 @@ def load(spec: str | Path, *, trust: bool = False) -> Experiment:
     """
     if str(spec).endswith(".toml"):
         path = Path(spec)
-        return parse(read_text(path), name=path.stem, path=str(path), trust=trust)
+        return parse(read_text(path), name=path.stem, path=str(path))
     return parse(spec_text(str(spec)), name=str(spec), path=f"{spec}.toml")
 
 
 # Reading.
 
 
-def parse(text: str, *, name: str, path: str = "spec", trust: bool = False) -> Experiment:
-    """The experiment that a TOML text describes; files that it names are looked for beside `path`.
-
-    Those that are not in the same folder, or in one inside it, are refused unless `trust` is True.
-    """
+def parse(text: str, *, name: str, path: str = "spec") -> Experiment:
+    """The experiment that a TOML text describes; files that it names are looked for beside `path`."""
     source = Source(path, text)
-    return from_tables(read_toml(source), name=name, source=source, trust=trust)
+    return from_tables(read_toml(source), name=name, source=source)
 
 
-def from_tables(
-    data: dict[str, Any], *, name: str, source: Source, trust: bool = False
-) -> Experiment:
+def from_tables(data: dict[str, Any], *, name: str, source: Source) -> Experiment:
     """The experiment that the tables of a spec describe; what is wrong with them is said with the lines of `source`."""
     if "picture" in data:
         tables = _TABLES | {("game",): _PictureGame}
@@ -275,7 +262,7 @@ def from_tables(
         rounds=game.rounds,
         runs=game.runs,
         full=(full.rounds or game.rounds, full.runs or game.runs),
-        adversary=_adversary(file.adversary, source, trust=trust),
+        adversary=_adversary(file.adversary, source),
         learners=_learners(file.learner, source),
         horizons=tuple(file.dimension.horizons),
     )
@@ -296,8 +283,9 @@ def _common(file: _PictureFile | _File, name: str, source: Source) -> dict[str, 
 
 def _short(text: str, most: int, keys: tuple[Any, ...], source: Source) -> str:
     if not 1 <= len(text) <= most:
-        problem = f"must have 1 to {most:,} characters, got {len(text):,}"
-        raise source.error(keys, problem)
+        raise source.error(keys, f"must have 1 to {most:,} characters, got {len(text):,}")
+    if hidden(text):
+        raise source.error(keys, f"must have no control characters, got {text!a}")
     return text
 
 
@@ -320,7 +308,7 @@ def _split(table: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     return {key: value for key, value in table.items() if key in keys} | {"options": options}
 
 
-def _adversary(table: _Adversary, source: Source, *, trust: bool) -> dict[str, Any]:
+def _adversary(table: _Adversary, source: Source) -> dict[str, Any]:
     keys, kind, options = ("adversary",), table.kind, table.options
     one_of(kind, [*ADVERSARIES, "python"], keys, source)
     needed = {"python": "file", "replay": "table"}.get(kind)
@@ -332,10 +320,6 @@ def _adversary(table: _Adversary, source: Source, *, trust: bool) -> dict[str, A
     for name in ("file", "make", "table"):
         if name in options and not isinstance(options[name], str):
             raise source.error((*keys, name), f"must be a string, got {options[name]!r}")
-    if needed is not None and not trust and (outside := source.outside(options[needed])):
-        advice = "if you trust it, use --trust, or trust=True in Python"
-        problem = f"must be in the folder of the spec, got {outside}; {advice}"
-        raise source.error((*keys, needed), problem)
     return {"kind": kind, **options}
 
 
@@ -393,7 +377,7 @@ def _decode(
         raise source.error(keys, f"must be {rule}, got {value}")
     expected = re.search("Expected `([a-z]+)", problem)
     words = _WORDS.get(expected[1], expected[1]) if expected else problem
-    raise source.error(keys, f"must be {words}, got {value!r}")
+    raise source.error(keys, f"must be {words}, got {shown(value)}")
 
 
 # The objects of a game.
@@ -411,7 +395,7 @@ def kernel_of(experiment: Experiment, learner: LearnerSpec | None = None) -> Ker
 
 def actions_of(experiment: Experiment) -> ActionSet:
     """The actions, or a net of them where the spec has a `net`."""
-    return _actions(json.dumps(experiment.actions), experiment.source)
+    return _actions(json.dumps(experiment.actions, default=str), experiment.source)
 
 
 @lru_cache(maxsize=16)

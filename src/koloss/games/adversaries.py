@@ -310,32 +310,20 @@ def _read(path: Path) -> Any:
 
 def _read_csv(path: Path) -> Any:
     """A table of numbers, whose first line may name the columns; what follows a # does not count."""
-    rows, head = list[list[float | None]](), False
     with path.open(encoding="utf-8-sig", newline="") as file:
-        lines = csv.reader(line.partition("#")[0] for line in file)
-        for cells in lines:
-            row = [_number(cell) for cell in cells]
-            where = f"{path.name}, line {lines.line_num}"
-            if not "".join(cells).strip():
-                continue
-            if not (rows or head or any(value is not None for value in row)):
-                head = True
-            elif None in row:
-                text = ",".join(cells)
-                problem = f"must hold numbers between commas, got {text!r}"
-                raise ValueError(f"`table` {problem} in {where}")
-            elif rows and len(row) != len(rows[0]):
-                problem = f"must have {len(rows[0])} numbers in every line, got {len(row)}"
-                raise ValueError(f"`table` {problem} in {where}")
-            else:
-                rows.append(row)
-    if not rows:
-        raise ValueError(f"`table` must have rows of numbers, got none in {path.name}")
-    return np.array(rows)
-
-
-def _number(text: str) -> float | None:
+        first = next(csv.reader(file), [])
+    head = int(not any(map(_is_number, first)))
     try:
-        return float(text)
+        return np.loadtxt(
+            path, delimiter=",", quotechar='"', encoding="utf-8-sig", skiprows=head, ndmin=2
+        )
+    except ValueError as error:
+        problem = f"must hold as many numbers between commas in every line, got {error}"
+        raise ValueError(f"`table` {problem} of {path.name}") from error
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(math.isfinite(float(text)))
     except ValueError:
-        return None
+        return False

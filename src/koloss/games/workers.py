@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import (
@@ -178,6 +179,7 @@ def _deaf() -> None:
 def _begin() -> None:
     """Hear no Ctrl-C, and end when the process that started this one does, however that ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stdout = sys.stderr  # standard output is for results
     parent = parent_process()
     assert parent is not None
 
