@@ -136,6 +136,10 @@ def test_exact_division_adds_no_cell():
     assert len(kl.Box([0], [1]).net(0.1)) == 11
     assert len(kl.Box([0], [0.3]).net(0.1)) == 4
     assert len(kl.Box([0, 0], [1, 0]).net(0.1)) == 11
+    # Nor is the difference of ends far from zero, where they are rounded.
+    rng = np.random.default_rng(0)
+    for low in 1e5 * rng.random(200):
+        assert len(kl.Box([low], [low + 0.7]).net(0.07)) == 11
 
 
 def test_no_duplicates():

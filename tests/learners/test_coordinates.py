@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import koloss as kl
@@ -17,15 +17,18 @@ from koloss.learners.bandit.doubts import _variation
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import is_exact, spans
 from koloss.proxy.exact import largest_norm, span_of
+from tests.support.fuzz import fuzzed
 
 LEARNERS = {"bandit": kl.BanditExpWeights, "insured": kl.InsuredBandit}
 BOTH = pytest.mark.parametrize("kind", LEARNERS)
-ROUNDS = 50
+ROUNDS = 100
 
 rng = np.random.default_rng(7)
 LINE, PLANE = rng.uniform(-1, 1, (11, 1)), rng.uniform(-1, 1, (14, 2))
 POSITIVE = rng.uniform(0.2, 3.0, (12, 2))
-TABLE = rng.random((ROUNDS, 64))
+GRID = np.array([(x, y) for x in np.linspace(-1, 1, 4) for y in np.linspace(0, 1, 4)])
+"""On which many designs are equally good."""
+TABLE = rng.random((ROUNDS, 128))
 AFFINE = (kl.Linear(), kl.Quadratic(), kl.Polynomial(3, offset=0.5), kl.Linear() + kl.Polynomial(2))
 LINEAR = (
     kl.Polynomial(2, offset=0),
@@ -71,19 +74,23 @@ def moved(X, maps):
 
 
 @BOTH
-@settings(max_examples=8)
+@fuzzed(few=12, cases=300)
 @given(
-    kernel=st.sampled_from(AFFINE), X=st.sampled_from([LINE, PLANE]), maps=st.tuples(units, units)
+    kernel=st.sampled_from(AFFINE),
+    X=st.sampled_from([LINE, PLANE, GRID]),
+    maps=st.tuples(units, units),
+    policy=st.sampled_from(["ucb", "thompson"]),
 )
-def test_points_in_other_units(kind, kernel, X, maps):
+def test_points_in_other_units(kind, kernel, X, maps, policy):
+    how = {"policy": policy} if kind == "insured" else {}
     agree(
-        played(start(kind, kl.Points(X), kernel)),
-        played(start(kind, kl.Points(moved(X, maps)), kernel)),
+        played(start(kind, kl.Points(X), kernel, **how)),
+        played(start(kind, kl.Points(moved(X, maps)), kernel, **how)),
     )
 
 
 @BOTH
-@settings(max_examples=8)
+@fuzzed(few=8, cases=200)
 @given(kernel=st.sampled_from(LINEAR), maps=st.tuples(units, units))
 def test_points_with_a_zero_in_other_units(kind, kernel, maps):
     scale = [abs(a) for a, _ in maps]
@@ -93,7 +100,7 @@ def test_points_with_a_zero_in_other_units(kind, kernel, maps):
     )
 
 
-@settings(max_examples=8)
+@fuzzed(few=8, cases=200)
 @given(kernel=st.sampled_from(AFFINE), maps=st.tuples(units, units), anytime=st.booleans())
 def test_ranges_that_are_not_stated_and_horizons(kernel, maps, anytime):
     """Without an interval linear and quadratic functions have no constant, and are scaled only."""
@@ -117,22 +124,29 @@ def box(low, high, a, b):
 
 
 @BOTH
-@settings(max_examples=8)
-@given(kernel=st.sampled_from(AFFINE), units=units, flat=st.booleans())
-def test_boxes_in_other_units(kind, kernel, units, flat):
-    """With a spacing in the same units; on a line also with a net of the learner's own."""
+@fuzzed(few=12, cases=300)
+@given(
+    kernel=st.sampled_from(AFFINE + LINEAR),
+    units=units,
+    flat=st.booleans(),
+    spacing=st.sampled_from([0.31, 0.25, None]),
+)
+def test_boxes_in_other_units(kind, kernel, units, flat, spacing):
+    """With a spacing in the same units, of which sides are multiples or not; on a line also with a net of the learner's own."""
     a, b = abs(units[0]), units[1]
-    low, high = ([-1.0, 0.0], [0.5, 1.0]) if flat else ([-1.0], [0.7])
-    for spacing in (0.31,) if flat else (0.31, None):
-        how = {"horizon": 3000 if spacing else 100}
-        first = start(kind, box(low, high, 1.0, 0.0), kernel, spacing=spacing, **how)
-        second = start(kind, box(low, high, a, b), kernel, spacing=spacing and a * spacing, **how)
-        assert first.engine.net == pytest.approx(second.engine.net, rel=1e-6)
-        agree(played(first), played(second))
+    low, high = ([0.25, 0.5], [1.75, 1.5]) if flat else ([0.25], [1.75])
+    if kernel in LINEAR:
+        low, high, b = [0.25, 0.5], [1.75, 1.5], 0.0
+    spacing = 0.31 if len(low) > 1 and spacing is None else spacing
+    how = {"horizon": 3000 if spacing else 100}
+    first = start(kind, box(low, high, 1.0, 0.0), kernel, spacing=spacing, **how)
+    second = start(kind, box(low, high, a, b), kernel, spacing=spacing and a * spacing, **how)
+    assert first.engine.net == pytest.approx(second.engine.net, rel=1e-6)
+    agree(played(first), played(second))
 
 
 @BOTH
-@settings(max_examples=6)
+@fuzzed(few=12, cases=300)
 @given(
     kernel=st.sampled_from(AFFINE[:3]),
     maps=st.tuples(units, units, units),
@@ -159,7 +173,7 @@ def test_pairs_in_other_units(kind, kernel, maps, form):
 
 
 @BOTH
-@settings(max_examples=4)
+@fuzzed(few=4, cases=100)
 @given(kernel=st.sampled_from([kl.Linear(), kl.Quadratic()]), size=st.floats(-6, 6))
 def test_balls_of_other_radii(kind, kernel, size):
     radius, how = 10.0**size, {"horizon": 300}

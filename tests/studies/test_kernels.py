@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.studies import open_store, verify
+from koloss.studies import open_store, platform, verify
 from koloss.studies.platform import PLATFORM
 
 KERNELS = ("Haswell", "Prescott")
@@ -100,6 +100,19 @@ def test_a_history_proves_itself_with_another_kernel(tmp_path: Path) -> None:
         # Of draws on a ball and from a posterior only the writer's platform knows, once one was another.
         assert found >= learners().keys() - {"ball", "thompson"}, kernel
         assert kernel == KERNELS[1] or found == learners().keys()
+
+
+def test_the_blas_of_another_package_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the process has loaded for something else changes no number of a learner's."""
+    home = Path(np.__file__).parent
+    theirs, other = (
+        {"user_api": "blas", "internal_api": name, "filepath": str(folder / "blas.so")}
+        for name, folder in (("theirs", home.with_name("numpy.libs")), ("other", home.with_name("scs.libs")))
+    )  # fmt: skip
+    monkeypatch.setattr(platform, "threadpool_info", lambda: [other, theirs])
+    assert list(platform.blas()) == ["theirs"]
+    monkeypatch.setattr(platform, "threadpool_info", lambda: [other])  # a system's, for instance
+    assert list(platform.blas()) == ["other"]
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import threadpoolctl
+
+from koloss.studies.platform import blas
 
 RECORD = Path(__file__).with_suffix(".json")
 FIRST = 20  # decisions that are kept in clear
@@ -128,16 +129,8 @@ def setup(
 
 def machine() -> dict[str, str]:
     """What rounding depends on."""
-    np.linalg.cholesky(np.eye(2))  # loads the library
-    pools = threadpoolctl.threadpool_info()
-    blas = sorted(
-        {
-            f"{pool.get('internal_api')} {pool.get('version')} {pool.get('architecture')}"
-            for pool in pools
-            if pool.get("user_api") == "blas"
-        }
-    )
-    return {"blas": ", ".join(blas), "machine": platform.machine(), "numpy": np.__version__}
+    known = ", ".join(sorted(set(blas())))
+    return {"blas": known, "machine": platform.machine(), "numpy": np.__version__}
 
 
 def compare(

@@ -109,14 +109,19 @@ class Box(ActionSet):
         else:
             given = to_numpy(as_vector("spacing", spacing, length=self.dimension))
             lengths = [as_float("spacing", s, positive=True) for s in given.tolist()]
-        pairs = zip(self._sides.tolist(), lengths, strict=True)
-        cells = [min(side / steps(s, self.dimension)[0] * (1 - 1e-12), 1e18) for side, s in pairs]
+        # Ends far from zero are rounded, and a side that is a multiple of the step may seem a little longer.
+        ends = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        sides = np.maximum(
+            self._sides * (1 - 1e-12) - 4 * np.finfo(float).eps * ends, self._sides / 2
+        )
+        pairs = zip(sides.tolist(), lengths, strict=True)
+        cells = [min(side / steps(s, self.dimension)[0], 1e18) for side, s in pairs]
         counts = [math.ceil(c) + 1 for c in cells]
         total = math.prod(map(float, counts))  # infinite rather than an error in high dimension
         if total * self.dimension * 8 > max_bytes:
             raise too_large(spacing, self, total, max_bytes)
-        ends = zip(self.lower, self.upper, counts, strict=True)
-        axes = [np.unique(np.linspace(*end)) for end in ends]  # the spacing may be below rounding
+        grids = zip(self.lower, self.upper, counts, strict=True)
+        axes = [np.unique(np.linspace(*one)) for one in grids]  # the spacing may be below rounding
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dimension)
         widths = self._sides / np.maximum(np.asarray(counts) - 1, 1)
         halves = (widths / 2).tolist() if np.ndim(spacing) else None

@@ -178,7 +178,9 @@ class EvenDesign:
     inflation: float  # Λ = Σ_c μ_c/w_c, at most 2
 
 
-def even_design(features: Any, law: Any, *, tolerance: float = 5e-3) -> EvenDesign:
+def even_design(
+    features: Any, law: Any, *, plain: Design | None = None, tolerance: float = 5e-3
+) -> EvenDesign:
     """Exploration that does not depend on its rate, and explores all contexts alike (Lemma F6.6).
 
     Parameters
@@ -187,6 +189,8 @@ def even_design(features: Any, law: Any, *, tolerance: float = 5e-3) -> EvenDesi
         φ(c, a).
     law : array of shape (C,)
         μ, positive.
+    plain : Design, optional
+        The design on all pairs, without contexts, where it is known.
     tolerance : float
         How far above their optimum leverages may be; the steps end there.
 
@@ -201,7 +205,7 @@ def even_design(features: Any, law: Any, *, tolerance: float = 5e-3) -> EvenDesi
     C, K, m = phi.shape
     rows = phi.reshape(C * K, m)
     with threads_for(C * K * m * m):
-        plain = john_design(rows)
+        plain = plain or john_design(rows)
         weights = np.asarray(plain.weights, dtype=float).reshape(C, K)
         if C == 1:  # the very numbers of the design without contexts
             G = plain.max_leverage

@@ -358,7 +358,8 @@ def _default_net(kernel: KernelLike, actions: ActionSet, largest_step: float) ->
     def farther(net: Points) -> bool:
         if largest_step == 0 or net.covering_radius == 0:
             return net.covering_radius > 0
-        return not step_beyond(kernel, actions, net) <= largest_step
+        # Rounding, also that of coordinates far from zero, does not choose between two nets.
+        return not step_beyond(kernel, actions, net) <= largest_step * (1 + 1e-8)
 
     try:
         net = lay(spacing)

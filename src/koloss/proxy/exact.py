@@ -28,6 +28,9 @@ SMALLEST = 1e-9
 ROUNDING = 1e-13
 """What may be left of one that is a combination of others."""
 
+TILT = 1e-6
+"""By how much the last feature is shortened, so that rounding does not choose among those of one length."""
+
 
 def exact_features(
     kernel: Kernel,
@@ -134,6 +137,7 @@ def span_of(kernel: Any, X: Any, *, constant: bool) -> Span:
     if constant:
         for _ in range(2):  # the second removes the rounding of the first
             Phi -= Phi.mean(axis=0)
+    Phi *= 1 - TILT * np.arange(size) / size  # of features of one length earlier ones go first
     with single:
         Q, R, _ = qr(Phi, mode="economic", pivoting=True, overwrite_a=True, check_finite=False)
     left = np.abs(np.diagonal(R))

@@ -30,10 +30,12 @@ def _simd() -> str:
     return "unknown"
 
 
-def _blas() -> Iterator[str]:
+def blas() -> Iterator[str]:
     """Name, version and kernels of each BLAS that NumPy and SciPy call; of others where theirs cannot be told from them."""
     loaded = [one for one in threadpool_info() if one["user_api"] == "blas"]
-    homes = [Path(str(module.__file__)).parents[1] for module in (np, scipy)]
+    # Wheels bring one along, in a folder of theirs or next to it; other packages bring others, which do not count.
+    packages = [Path(str(module.__file__)).parent for module in (np, scipy)]
+    homes = [*packages, *(one.with_name(f"{one.name}.libs") for one in packages)]
     ours = [
         one for one in loaded if any(Path(one["filepath"]).is_relative_to(home) for home in homes)
     ]
@@ -51,7 +53,7 @@ PLATFORM = ", ".join(
         f"koloss {__version__}",
         f"numpy {np.__version__} {_simd()}",
         f"scipy {scipy.__version__}",
-        *sorted(set(_blas())),
+        *sorted(set(blas())),
         f"{platform.system()} {platform.machine()}",
         " ".join(part for part in platform.libc_ver() if part) or "its own libc",
     ]

@@ -14,6 +14,7 @@ from koloss.actions import Points
 from koloss.core import linalg
 from koloss.core.arrays import to_numpy
 from koloss.designs import Design, whiten
+from koloss.designs.john import earlier_first
 from koloss.designs.ridge import Leverage, whiten_ridge
 from koloss.guarantees import bandit
 from koloss.guarantees.anytime import anytime_terms
@@ -47,10 +48,6 @@ Floats = NDArray[np.float64]
 
 NEAR = 0.03
 """How much a design may change the bound of a plan."""
-
-
-TILT = 1e-6
-"""By how much the last action counts less than the first where designs are looked for; leverages are those without it."""
 
 
 class Candidate(NamedTuple):
@@ -137,10 +134,8 @@ def _spanning(settings: BanditSettings, points: Points, game: BanditProblem) -> 
     ):  # what is far from 0 looks alike by rounding
         most = min(span.features, len(points) - game.constant)
         game = replace(game, lost=max(most - span.columns.shape[1] + game.constant, 0))
-    # Of designs that are equally good, as there are on grids, rounding must not choose: earlier actions go first.
-    earlier = 1 - TILT * np.arange(len(points)) / len(points)
     laws = settings.laws(len(points))
-    design = choose_design(span.columns * earlier[:, None], settings.design, laws)
+    design = choose_design(earlier_first(span.columns), settings.design, laws)
     return _designed(settings, span.columns, design, game, 0.0, {}, "exact features", 0.0)
 
 

@@ -239,7 +239,8 @@ class Forecaster:
         eigenvalues, vectors = np.linalg.eigh(self.covariance if covariance is None else covariance)
         normal = rng.standard_normal((len(eigenvalues), 1 if count is None else count))
         root = scale * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None]
-        drawn = self.features @ (self.weights[:, None] + vectors @ (root * normal))
+        # A symmetric root, which is the same whatever vectors belong to an eigenvalue that comes several times.
+        drawn = self.features @ (self.weights[:, None] + vectors @ (root * (vectors.T @ normal)))
         return drawn[:, 0] if count is None else drawn
 
     def __copy__(self) -> Self:

@@ -13,7 +13,10 @@ from typing import Literal
 
 import numpy as np
 
+from koloss.designs import Design, john_design
+from koloss.designs.base import certify, orthonormal
 from koloss.designs.contexts import capped_design, even_design
+from koloss.designs.john import earlier_first
 from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.guarantees.insured import CEILING
 from koloss.guarantees.insured_contexts import exploration, scale, scale_in_any_order
@@ -90,7 +93,8 @@ def plan_segments(
     B = scale(game, rounds)
     eta = game.log_prior * (1 + 2 * epsilon) / (B * game.estimate_bound) if K > 1 else 1.0
     reach = KAPPA / (eta * game.estimate_bound)
-    design = capped_design(features, law, reach, tolerance=TOLERANCE)
+    plain = _plain(features.reshape(-1, m))
+    design = capped_design(features, law, reach, plain=plain, tolerance=TOLERANCE)
     footing = Footing.of(
         features, law, design.laws, design.shares, design.discounts, design.exploits
     )
@@ -110,13 +114,19 @@ def plan_segments(
     watch = OneByOne.sharing(footing, trigger * B)
     plan = Plan(numbers, (game,), watch, Rows(footing, eta, epsilon))
     if premium * B < design.largest + (numbers.exploiting + 1) / 2 and not plan.short:
-        even = even_design(features, law)
+        even = even_design(features, law, plain=plain)
         rate = exploration(even.jump, premium * B)
         if rate <= CEILING:
             numbers = replace(numbers, kind="together", jump=even.jump, spread=even.spread)
             other = Footing.of(features, law, even.laws, rate, even.discounts)
             return replace(plan, numbers=numbers, watch=Together(other, trigger * B))
     return plan
+
+
+def _plain(rows: Floats) -> Design:
+    """The best design on all pairs; of those that are equally good the one that earlier pairs carry, so that rounding does not choose."""
+    weights = john_design(earlier_first(rows)).weights
+    return certify(orthonormal(rows)[0], weights, "G-optimal design", rows)
 
 
 def pairs_game(rank: int, actions: int, epsilon: float, rounds: int) -> BanditProblem:
