@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[1]
 HEADER = ["paper item", "where in the paper", "symbol", "test", "note"]
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True)
+class Row:
     """One line of the map."""
 
     item: str
@@ -86,7 +87,7 @@ def names_in(path: Path) -> frozenset[str]:
 
 def check(row: Row) -> None:
     """Raise where a row is not what it should be."""
-    for name, cell in row._asdict().items():
+    for name, cell in asdict(row).items():
         assert cell, f"`{name}` must not be empty in {row}"
     for path in quoted(row.symbol):
         assert path.startswith("koloss."), f"`symbol` must begin with koloss, got {path}"
@@ -126,9 +127,9 @@ def test_items_of_the_paper_are_all_there():
 
 def test_a_good_row_passes():
     check(GOOD)
-    assert parse(f"| {' | '.join(HEADER)} |\n| - | - | - | - | - |\n| {' | '.join(GOOD)} |") == [
-        GOOD
-    ]
+    assert parse(
+        f"| {' | '.join(HEADER)} |\n| - | - | - | - | - |\n| {' | '.join(astuple(GOOD))} |"
+    ) == [GOOD]
 
 
 @pytest.mark.parametrize(
@@ -151,4 +152,4 @@ def test_a_good_row_passes():
 )
 def test_a_bad_row_fails(change):
     with pytest.raises((AssertionError, AttributeError, ImportError, OSError, ValueError)):
-        check(GOOD._replace(**change))
+        check(replace(GOOD, **change))

@@ -69,8 +69,8 @@ def test_integer_points_are_counted(d, squared):
 def test_cells_are_bounded_from_below(d, lower):
     """By a number close to that of the net's cells."""
     actions, step = kl.PositiveBall(d, 1.0, lower), 0.3
-    low, room = actions._bounds
-    counts = np.floor(actions._sides / step + 1.5)
+    low, (lower_ends, upper) = np.full(d, lower), actions.bounds()
+    room, counts = 1 - float(low @ low), np.floor((upper - lower_ends) / step + 1.5)
     axes = [low[i] + step * np.arange(counts[i]) for i in range(d)]
     nearest = np.array(list(itertools.product(*(np.maximum(a - step / 2, lower) for a in axes))))
     exact = int(np.sum(np.sum(nearest**2, axis=1) <= 1 + 1e-12))

@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from os import _exit as leave
 
 import pytest
 
@@ -131,7 +132,7 @@ def test_threads_and_processes_have_a_lock_in_turn(tmp_path):
     child = os.fork()
     if child == 0:
         add()
-        os._exit(0)
+        leave(0)
     with ThreadPoolExecutor(3) as pool:
         for one in [pool.submit(add) for _ in range(3)]:
             one.result()
@@ -194,9 +195,9 @@ def test_a_fork_has_no_lock_of_its_parents(tmp_path):
         if child == 0:
             try:
                 with locked(path, wait=0):
-                    os._exit(1)
+                    leave(1)
             except BlockingIOError:
-                os._exit(0)
+                leave(0)
         assert os.waitpid(child, 0)[1] == 0
     ready, tell = os.pipe()
     holder = os.fork()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
 from koloss.core.text import hidden
+from koloss.errors import KolossWarning
 from koloss.experiments import SpecError, load, parse
 from koloss.experiments.run import check
 from tests.support.fuzz import fuzzed, patience
@@ -32,7 +34,7 @@ def read(folder, spec):
     path, refused = folder / "x.toml", None
     path.write_bytes(spec.content)
     try:
-        with patience():
+        with patience(), warnings.catch_warnings(action="ignore", category=KolossWarning):
             game = load(path)
             check(game, min(game.rounds, ROUNDS))
     except SpecError as error:

