@@ -1,20 +1,17 @@
-"""Specs that nobody wrote in good faith: an error with file and line before anything is played, or games that can be made."""
+"""Specs with a mistake: an error with file and line before anything is played, or games that can be made."""
 
 from __future__ import annotations
 
-import json
 import warnings
 
-import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from koloss.core.text import hidden
 from koloss.errors import KolossWarning
-from koloss.experiments import SpecError, load, parse
+from koloss.experiments import SpecError, load
 from koloss.experiments.run import check
 from tests.support.fuzz import fuzzed, patience
-from tests.support.strategies_specs import OTHERS, OWN, Text, names, specs
+from tests.support.strategies_specs import OWN, specs
 
 ROUNDS = 50
 """Horizon of learners that are made; those of a full game take their time."""
@@ -50,21 +47,3 @@ def read(folder, spec):
 @given(spec=specs())
 def test_specs(folder, spec):
     read(folder, spec)
-
-
-@fuzzed(few=40, cases=1_000)
-@given(chosen=st.lists(names, min_size=3, max_size=3))
-def test_names_of_learners(folder, chosen):
-    tables = "".join(
-        f'[[learner]]\nname = {json.dumps(name, ensure_ascii=False)}\nkind = "ExpWeights"\n'
-        for name in chosen
-    )
-    text = OTHERS[0].partition("[[learner]]")[0] + tables
-    read(folder, Text(text.encode("utf-8", "surrogatepass")))
-    fine = all(name.strip() and len(name) <= 200 and not hidden(name) for name in chosen)
-    try:
-        slugs = {learner.slug for learner in parse(text, name="x").learners}
-    except SpecError:
-        assert not fine or len(set(chosen)) < 3
-    else:
-        assert len(slugs) == 3
