@@ -56,6 +56,7 @@ def test_what_is_right_agrees_and_what_is_wrong_differs(name):
     assert not agrees(wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_p_value_is_below_a_tenth_in_a_tenth_of_all_cases(name):
     """Of 400 cases, by an exact binomial test: no more often, and hardly less often, than a p-value promises."""

@@ -81,6 +81,7 @@ def test_features_near_zero_are_all_there():
 # The audit itself.
 
 
+@pytest.mark.slow
 def test_the_lower_end_covers_as_often_as_it_says():
     """Of 20,000 intervals at a level of 0.05, those above the mean are 0.05 ± 0.0077 (five standard errors)."""
     rng = np.random.default_rng(0)
@@ -152,6 +153,7 @@ LEARNERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_bias_of_the_estimates_is_found(monkeypatch, name):
     """Losses below the middle of the range enter with the wrong sign."""
@@ -201,6 +203,7 @@ def test_an_error_of_zero_is_found(monkeypatch):
     assert found(setting, middle)
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_overdrawn_is_found(monkeypatch):
     """A policy that plays the worst action may use ten times what is printed."""
     monkeypatch.setattr(Bets, "evidence", 0.0)  # nothing but the budget stops it

@@ -130,6 +130,7 @@ def test_no_adversary_exceeds_the_bound_of_arms(monkeypatch):
     assert rounds > 1  # negative control: the part of the drift is needed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "ridge", "residual"])
 def test_no_adversary_exceeds_the_bound_of_features(kind, monkeypatch):
     both, _, one = ratios(lambda rng: features(rng, kind), 25, monkeypatch, 3)

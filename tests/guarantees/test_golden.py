@@ -74,6 +74,7 @@ def texts() -> dict[str, str]:
     return dict(golden.texts())
 
 
+@pytest.mark.slow
 def test_every_text_is_as_in_the_file(texts):
     written = golden.GOLDEN.read_text(encoding="utf-8").rstrip("\n").split("\n\n")
     expected = dict(one.removeprefix("[").split("]\n", 1) for one in written)
@@ -173,6 +174,7 @@ def in_source() -> Iterator[tuple[str, str, set[str]]]:
     yield "note", "range unknown", set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TABLES)
 def test_every_key_of_the_table_is_used_and_no_other(kind):
     assert {key for which, key, _ in in_source() if which == kind} == set(TABLES[kind])
@@ -198,6 +200,7 @@ def test_every_sentence_can_be_printed(kind, goal):
             assert not LOSSES.search(str(one))
 
 
+@pytest.mark.slow
 def test_every_theorem_and_detail_is_used():
     """Theorems with a profile are named by f"12 {profile}"."""
     found = {
@@ -294,6 +297,7 @@ def test_no_module_reads_a_sentence():
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
+@pytest.mark.slow
 def test_no_module_but_the_table_has_a_sentence():
     """A clause that is written where it is used would not speak of rewards."""
     parts = {

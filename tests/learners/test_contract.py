@@ -54,6 +54,7 @@ def test_unknown_arguments_are_refused(kind):
         kind(case.actions, case.kernel, color="red", **case.settings)
 
 
+@pytest.mark.slow
 def test_text_reads_back(kind):
     for case in LEARNERS.values():
         if case.kind is not kind:

@@ -172,6 +172,7 @@ def test_pairs_in_other_units(kind, kernel, maps, form):
     agree(game(PLANE, places), game(moved(PLANE, maps), moved(places, maps[2:])))
 
 
+@pytest.mark.slow
 @BOTH
 @fuzzed(few=4, cases=100)
 @given(kernel=st.sampled_from([kl.Linear(), kl.Quadratic()]), size=st.floats(-6, 6))

@@ -86,6 +86,7 @@ class Tent:
         return np.ones(len(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("construct", [kl.kernel_pca, kl.pivoted_cholesky])
 def test_refuses_a_kernel_without_modulus(construct):
     with pytest.raises(TypeError, match=r"`kernel` must have a method `modulus` .* use Points"):

@@ -130,6 +130,7 @@ def test_any_losses_are_a_standard_whatever_else_is_stated(settings):
     assert np.isfinite(learner.guarantee(rounds=3000).total)
 
 
+@pytest.mark.slow
 def test_coordinates_that_do_not_vary():
     plain = parts(make(kl.Points(FINE)).settings.kernel)
     with_constant = np.column_stack([FINE, np.full(len(FINE), 1e7), np.zeros(len(FINE))])

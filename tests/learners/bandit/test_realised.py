@@ -56,6 +56,7 @@ def drawn(learner, index):
     raise AssertionError(f"action {index} is not drawn")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_mean_of_a_round_is_its_regret(name):
     """E ΔĈ(b) = p·ℓ - ℓ(b) exactly without a ridge; with one Ĉ may only be too large, by less than the bonuses and ε."""

@@ -47,6 +47,7 @@ def play(learner, scale=1.0, shift=0.0, rounds=70):
     return index, np.array(probability), promise.total / (1.0 if promise.unit else scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 def test_losses_in_other_units(name):
     index, probability, bound = play(make(name))
@@ -73,6 +74,7 @@ def test_a_norm_that_is_not_said_follows_the_range(name):
     assert again[2] == pytest.approx(bound, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", [None, NORM])
 @pytest.mark.parametrize("name", [name for name in LEARNERS if name != "any"])
 def test_scaled_kernels(name, norm):
@@ -95,6 +97,7 @@ def test_coordinates_and_bandwidths_scaled_together(name):
     assert again[2] == bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ridge", "no ridge", "any", "anytime", "learned", "insured"])
 def test_coordinates_in_units_of_their_own(name):
     few, rounds = X[:9], 60

@@ -81,6 +81,7 @@ def test_draws_follow_the_law_that_is_announced(policy):
     assert differs(by_counts(counts, np.roll(expected, 1)))  # negative control
 
 
+@pytest.mark.slow
 def test_the_law_of_thompson_sampling_is_near_its_draws():
     learner = make(policy="thompson", width=1.0)
     play(learner, kind, 12)

@@ -308,6 +308,7 @@ def test_spaces_grow_by_params():
     assert space_loss(learner.recommend().params) < min(first)
 
 
+@pytest.mark.slow
 def test_few_dimensions_are_played_on_a_net_as_ever():
     box = kl.Box([0.0, 0.0], [1.0, 1.0])
     common = {"horizon": 60, "loss_range": (0, 1), "rng": 0}
