@@ -147,7 +147,7 @@ FORGERIES = {
         ("learner.exp2.theta", at(0, NAN), "`learner.exp2.theta` in `state` must hold numbers"),
         ("learner.exp2.theta", at(0, 1e300), "`learner.exp2.theta` in `state` must hold"),
         ("learner.exp2.theta", lambda a: a[1:], r"must have shape \(\d+,\), got \(\d+,\)"),
-        ("learner.exp2.rates.kappa", 0.0, "`learner.exp2.rates.kappa` in `state` must be"),
+        ("learner.engine.rates.kappa", 0.0, "`learner.engine.rates.kappa` in `state` must be"),
         ("learner.engine.weights", at(0, 0.5), "`learner.engine.weights` .* must add up to 1"),
         ("rng.bit_generator", "seed", "`bit_generator` must be one of .* got 'seed'"),
         ("rng.state.inc", 4, "`inc` must be odd, got 4"),

@@ -17,6 +17,12 @@ def exp2(learner: Any) -> Any:
     return learner._exp2
 
 
+def estimated_sums(learner: Any) -> Any:
+    """What each action has lost by the estimates, without bonuses and mix losses."""
+    totals = learner._exp2._folded()
+    return totals.lost - totals.slept + totals.bonus
+
+
 # The insured learner.
 
 

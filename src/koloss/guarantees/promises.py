@@ -316,7 +316,40 @@ def within_shares(promise: Guarantee, largest: float, delay: int) -> Guarantee:
     )
 
 
-# Requests among some of the actions.
+# Laws among some of the actions.
+
+
+def among_some(
+    promise: Guarantee,
+    problem: BanditProblem,
+    rates: Rates,
+    *,
+    price: float,
+    renewed: float,
+    revived: float,
+) -> Guarantee:
+    """A bound for all actions where some are asleep at times: against each over the rounds in which it could be chosen (theory F5, Section 8).
+
+    `price` is the most exploration of any set of actions over that of all. An action that comes back is one more to be compared with,
+    whose weight is its prior's share of all: `renewed` is the sum of these priors. `revived` losses came after an action of their round
+    had come back.
+    """
+    terms = dict(promise.terms)
+    if problem.log_prior > 0:
+        terms["exploration"] *= max(price, 1.0)
+        terms["prior"] *= 1 + renewed / problem.log_prior
+        if revived and problem.delay and rates.learning_rate:  # else they count as late
+            terms["delay"] += revived * late_cost(problem, rates.learning_rate, rates.kappa)
+    hindsight = promise.regret == "hindsight"
+    doubts = [note("offered hindsight")] if hindsight else []
+    return replace(
+        promise,
+        terms=terms,
+        assumptions=(*promise.assumptions, clause("offered")),
+        remarks=(*promise.remarks, note("offered"), *doubts),
+        comparator="awake" if promise.comparator == "action" else promise.comparator,
+        proved=promise.proved and not hindsight,
+    )
 
 
 def masked(promise: Guarantee, made: int) -> Guarantee:

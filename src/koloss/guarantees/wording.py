@@ -45,6 +45,7 @@ WORDS = {
 
 COMPARATORS = {
     "action": "the best single action",
+    "awake": "any single action in the rounds in which it could be chosen",
     "hindsight": "the best single action, chosen after the game",
     "mapping": "the best choice of one action for each context",
     "law": "the best fixed mixture of actions within the shares",
@@ -147,7 +148,7 @@ CLAUSES = {
     "crowd": "no more than {crowd} decisions wait for their {losses}",
     "policy": "the policy does not depend on actions whose {losses} are not yet received",
     "missing": "whether a {loss} is received depends neither on the action nor on the {loss}",
-    "offered": "when actions are added and withdrawn does not depend on actions or {losses} not yet received",
+    "offered": "which actions may be chosen in a round does not depend on actions or {losses} not yet received",
     # of contexts
     "drawn": "contexts are drawn independently, each round anew, with the shares as given",
     "before": "a round's {losses} are fixed before its context is drawn",
@@ -214,7 +215,10 @@ NOTES = {
         "masks: {made} decisions were made among the actions allowed then, for which no bound is proved; against an action that was "
         "not always allowed, only rounds in which it was can count. Masks that come by a known law are contexts, which have a bound"
     ),
-    "offered": "against an action added later the bound counts from then on, against a withdrawn one up to then",
+    "offered": (
+        "against an action the bound counts the rounds in which it could be chosen: one added later from then on, a withdrawn one up to then"
+    ),
+    "offered hindsight": "in hindsight rounds among some of the actions are not covered",
     "takes over": "the bound is largest where the robust learner takes over with {left} rounds left",
     "early": "stopping on evidence is a heuristic; the bound holds whenever a policy is stopped",
     "no use": "no guarantee at a delay of {delay}",

@@ -478,8 +478,6 @@ class Learner(abc.ABC, Generic[S, L]):
         actions = self.actions
         if not isinstance(actions, np.ndarray):
             raise ValueError(f"`allowed` must be left out where {actions!r} is played as a whole")
-        if getattr(self.settings, "shares", None) is not None:
-            raise ValueError("`allowed` must be left out where there are `shares`")
         return as_allowed(allowed, self._named_points, len(actions))
 
     @property

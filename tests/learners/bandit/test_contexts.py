@@ -230,10 +230,10 @@ def test_the_engine_of_pairs_with_one_context_is_that_of_points():
     plain = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), rng=0, **said)
     np.testing.assert_array_equal(pairs.features, plain.engine.features)
     np.testing.assert_array_equal(pairs.capped.laws[0], plain.engine.weights)
-    exp2 = SharedExp2(pairs, plain.rates, horizon=500, batch=plain.batch)
+    exp2 = SharedExp2(pairs, horizon=500, batch=plain.batch)
     rng, other = (
         np.random.default_rng(5),
-        Exp2(plain.engine, plain.rates, horizon=500, batch=plain.batch),
+        Exp2(plain.engine, horizon=500, batch=plain.batch),
     )
     same = np.random.default_rng(5)
     for k in range(60):

@@ -196,7 +196,7 @@ def test_refused_where_it_would_be_biased():
     ):
         learner.guarantee(realised=True, rounds=7)
     learner.tell(learner.ask(allowed=[0, 2]), 0.5)
-    with pytest.raises(ValueError, match="`realised` must be False after requests among"):
+    with pytest.raises(ValueError, match="`realised` must be False where not all actions"):
         learner.guarantee(realised=True)
     assert learner.diagnostics.estimated_regret is None
     shared = make(kl.Quadratic(), contexts=kl.Contexts(["a", "b"], weights=[0.5, 0.5]))

@@ -121,7 +121,8 @@ def test_newcomers_have_the_same_polynomials_in_any_units(units):
     lower, upper = np.array([100.0, -units, 0, 0]), np.array([101.0, units, 5, 1])
     learner = made(kl.Box(lower, upper), horizon=40)
     play(learner, 36, np.random.default_rng(0), loss=lambda x: 0.5)
-    X, met = (learner.actions - lower) / (upper - lower), inside.roster(learner).met
+    X = (learner.actions - lower) / (upper - lower)
+    met = np.arange(len(X)) < inside.growth(learner).filled
     products = [X[:, i] * X[:, j] for i in range(4) for j in range(i + 1)]
     monomials = np.column_stack([*products, X, np.ones(len(X))])
     features = learner.engine.features
@@ -136,7 +137,8 @@ def test_newcomers_are_within_the_error_of_the_guarantee():
     kernel = kl.Gaussian((0.5, 1.0, 0.5, 0.5))
     learner = made(robust_kernel=kernel, rank=12)
     play(learner, 220, np.random.default_rng(0))
-    met, growth = inside.roster(learner).met, inside.growth(learner)
+    growth = inside.growth(learner)
+    met = np.arange(len(learner.actions)) < growth.filled
     assert met[32:].sum() > 30
     Z, X = growth.landmarks.points, learner.actions[met]
     cross = kernel(X, Z)
@@ -171,7 +173,7 @@ def test_forecast_is_that_of_all_losses_heard(game):
     assert np.allclose(lower, np.tril(gram), atol=1e-6 * np.abs(gram).max())
     # The features are those of the kernel at the bandwidths learned; landmarks are chosen before the latest points enter.
     kernel = forecaster.landmarks.kernel
-    at = learner.available & (inside.account(learner).born < inside.roster(learner).era)
+    at = learner.available & (inside.account(learner).born < inside.roster(learner).changes)
     assert at.sum() > 40
     inner = F[at, :-1] @ F[at, :-1].T
     assert np.abs(inner - kernel(learner.actions[at])).max() < 0.01
@@ -223,7 +225,7 @@ def test_play_goes_on_where_nothing_new_is_found(monkeypatch):
     learner = made(horizon=120)
     play(learner, 100, np.random.default_rng(0))
     assert learner.available.sum() == 32
-    assert inside.roster(learner).era == 1
+    assert inside.roster(learner).changes == 1
 
 
 @pytest.mark.slow
@@ -255,7 +257,7 @@ def test_late_losses_and_the_robust_learner_live_with_a_set_that_grows():
         if len(waiting) > 5:
             one = waiting.pop(int(rng.integers(len(waiting))))
             learner.tell(one, float(np.clip(mean_loss(one.action), 0, 1)))
-        eras.append(inside.roster(learner).era)
+        eras.append(inside.roster(learner).changes)
         stage = inside.latest_stage(learner)
         budget, debt = stage.allowance.budget(t + 1), stage.allowance.debt(t + 1)
         assert inside.account(learner).holds(budget, debt)

@@ -188,7 +188,7 @@ def test_after_a_hand_over_it_is_algorithm_1_from_scratch(settings):
     if horizon is not None:
         horizon = 400
         engine = engine.retuned(500)
-    alone = Exp2(engine, engine.rates, horizon=horizon, batch=learner.batch)
+    alone = Exp2(engine, horizon=horizon, batch=learner.batch)
     played = []
     for t in range(100):
         epoch, drawn = alone.draw(None, rng)

@@ -48,7 +48,7 @@ class Apart:
     batch = 1
 
     def __init__(self, engines: Sequence[PointsEngine], horizon: int | None = None) -> None:
-        self.each = [Exp2(engine, engine.rates, horizon=horizon, batch=1) for engine in engines]
+        self.each = [Exp2(engine, horizon=horizon, batch=1) for engine in engines]
         self.turns = 0  # calls
 
     def __iter__(self) -> Iterator[Exp2]:
@@ -200,7 +200,7 @@ class Apart:
             data.refuse("epochs", "must be one for each context", len(parts))
         number = data.count("number", 1, self.turns)
         made = {
-            c: self.each[c].epoch_from_dict(part) for c, part in zip(contexts, parts, strict=True)
+            c: self.each[c].law_from_dict(part) for c, part in zip(contexts, parts, strict=True)
         }
         return Turn(number, made)
 

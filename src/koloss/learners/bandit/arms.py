@@ -45,7 +45,12 @@ class ArmsEngine(PointsEngine):
         return self.rise(law, gamma, moved, mass)
 
     def leverages(self, law: PointsLaw) -> Any:
-        return 1 / law.factor
+        p = law.factor  # zero where an action is asleep
+        return np.divide(1.0, p, out=np.zeros_like(p), where=p > 0)
+
+    @property
+    def coordinates(self) -> int:
+        return len(self.points)
 
     @property
     def size(self) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import reprlib
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from koloss.guarantees.anytime import Level
 from koloss.guarantees.bandit import BanditProblem, Rates, anytime_rate
 from koloss.guarantees.base import Clause, clause
 from koloss.kernels import QuadraticLoss
-from koloss.learners.bandit.loss_range import LossRange
+from koloss.learners.bandit.engine import Engine
 from koloss.learners.bandit.points import SAID
 from koloss.learners.bandit.restoring import (
     interval_from_dict,
@@ -76,31 +76,15 @@ class BallLaw:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BallEngine:
-    """Fixed numbers of a game on a ball."""
+class BallEngine(Engine):
+    """A game on a ball."""
 
     dimension: int
     radius: float
     quadratic: bool  # whether losses are quadratic; linear otherwise
     intercept: bool  # whether there is a constant feature
-    norm: float | None  # bound on the RKHS norm of losses, where one is promised
-    problem: BanditProblem
-    low: float
-    high: float
-    center: float
-    losses: tuple[Clause, ...]  # what is assumed of losses
-    outside: str  # what becomes of losses that are not in [low, high]
-    learned: bool  # whether [low, high] is only a unit
-    sign: int  # -1 where rewards are told
-    rates: Rates  # that minimise the bound, or those asked for
 
     place: ClassVar[tuple[str, ...]] = ("ball",)
-    rows: ClassVar[None] = None  # of the features, where actions are finitely many
-    proxy: ClassVar[str] = "exact features"
-    is_sampled: ClassVar[bool] = False
-    rounded: ClassVar[tuple[Clause, ...]] = ()
-    eigenvalue: ClassVar[float] = 0.0
-    printed: ClassVar[dict[str, Any]] = {}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_sampler", QuadraticBall())
@@ -109,6 +93,11 @@ class BallEngine:
     def actions(self) -> Ball:
         """The ball."""
         return Ball(self.dimension, self.radius)
+
+    @property
+    def coordinates(self) -> int:
+        """Numbers of a sum of estimates."""
+        return self.problem.rank
 
     @property
     def design(self) -> tuple[Floats, float]:
@@ -138,9 +127,10 @@ class BallEngine:
     # Algorithm 1.
 
     def law(
-        self, theta: Floats, credit: None, eta: float, gamma: float, rng: Any, nu: float = 0.0
+        self, theta: Floats | None, credit: Any, eta: float, gamma: float, rng: Any, nu: float = 0.0
     ) -> BallLaw:
         """The coefficients of q, Σ in their eigenbasis and its factor (lines 4 and 7)."""
+        assert theta is not None
         matrix, vector, _ = self.coefficients(-eta * theta)
         moments = quadratic_moments(matrix, vector)
         sigma = moments.features(quadratic=self.quadratic, intercept=self.intercept, basis="eigen")
@@ -252,24 +242,9 @@ class BallEngine:
         mean = float(np.sum(law.matrix * moments.second) + law.vector @ moments.mean)
         return law.log_normalizer - mean
 
-    def loss_range(self) -> LossRange:
-        """Where losses lie, before any is heard."""
-        return LossRange(self.low, self.high, self.outside, self.learned)
-
-    def for_norm(self, norm: float, settings: BanditSettings) -> BallEngine:
+    def for_norm(self, norm: float, settings: BanditSettings) -> Self:
         """Another norm makes another neighbourhood."""
         return replace(self, norm=norm, losses=_losses(self.quadratic, self.intercept, norm))
-
-    def for_misfit(self, misfit: float) -> BallEngine:
-        """The same play, against losses that are up to so far from the class."""
-        near = clause("misfit", misfit=misfit)
-        return replace(
-            self, problem=replace(self.problem, misfit=misfit), losses=(*self.losses, near)
-        )
-
-    def at(self, t: int) -> BallEngine:
-        """The engine of round t, always the same."""
-        return self
 
     def rates_at(self, t: int) -> tuple[float, float]:
         """η and γ of round t, without a horizon."""
@@ -306,9 +281,9 @@ class BallEngine:
         if not self.quadratic:
             # The mean is δ ℓ(0) + (1 - δ) ℓ(a), and ℓ(0) = 0 without a constant.
             width = width if self.intercept else self.high
-            return delta * (width if self.norm is None else min(width, self.norm * r))
+            return delta * (min(width, self.norm * r))
         free = 4 * delta * (1 - delta) * width
-        if self.norm is None:
+        if math.isinf(self.norm):
             return free
         # ‖E Φ - Φ(a)‖, largest at |a| = radius or at a = 0.
         s, spread = 2 * delta - delta**2, delta**2 / (d + 2)
@@ -319,7 +294,8 @@ class BallEngine:
     # Snapshots.
 
     def to_dict(self) -> dict[str, Any]:
-        values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in SAID}
+        said = (*SAID, "proxy", "eigenvalue", "level", "printed")
+        values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in said}
         return {**values, "problem": asdict(self.problem), "rates": asdict(self.rates)}
 
     @classmethod
@@ -330,7 +306,7 @@ class BallEngine:
         quadratic, intercept = data.flag("quadratic"), data.flag("intercept")
         low, high, center = interval_from_dict(data)
         m = len(sphere_design(d, quadratic, intercept)[0])
-        norm = data.number("norm", positive=True) if data.has("norm") else None
+        norm = data.number("norm", positive=True, finite=False)
         return cls(
             dimension=data.count("dimension", d, d),
             radius=data.number("radius", r, r),
@@ -398,9 +374,9 @@ class BallEngine:
             data.refuse(name, "must hold points of the unit ball", U)
         return U
 
-    def can_play(self, theta: Floats, credit: None, eta: float, gamma: float) -> bool:
+    def can_play(self, theta: Floats | None, credit: Any, eta: float, gamma: float) -> bool:
         """Whether such weights make a density."""
-        return bool(np.isfinite(np.square(eta * theta)).all())
+        return theta is not None and bool(np.isfinite(np.square(eta * theta)).all())
 
 
 USELESS = {
@@ -435,12 +411,13 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
     center = (low + high) / 2 if intercept else 0.0
     m = len(sphere_design(d, quadratic, intercept)[0])
     promised = settings.loss_norm is not None or (settings.loss_bound is None and not intercept)
+    norm = norm if promised else math.inf
     engine = BallEngine(
         dimension=d,
         radius=r,
         quadratic=quadratic,
         intercept=intercept,
-        norm=norm if promised else None,
+        norm=norm,
         problem=BanditProblem(
             rounds=n or 10_000,
             rank=m,
@@ -454,7 +431,7 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
         low=low,
         high=high,
         center=center,
-        losses=_losses(quadratic, intercept, norm if promised else None),
+        losses=_losses(quadratic, intercept, norm),
         outside=settings.outside,
         learned=settings.learns_range,
         sign=settings.sign,
@@ -469,9 +446,9 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
     return replace(engine, rates=choose_rates(settings, engine.problem, None))
 
 
-def _losses(quadratic: bool, intercept: bool, norm: float | None) -> tuple[Clause, ...]:
+def _losses(quadratic: bool, intercept: bool, norm: float) -> tuple[Clause, ...]:
     form = ("x'Ax + b'x" if quadratic else "b'x") + (" + c" if intercept else "")
-    if norm is None:
+    if math.isinf(norm):
         return (clause("form", form=form),)
     coefficients = "|A|² + |b|²" if quadratic else "|b|²"
     return (clause("form and norm", form=form, coefficients=coefficients, square=norm**2),)

@@ -79,9 +79,11 @@ class PairsEngine(PointsEngine):
         """Numbers of contexts and actions."""
         return len(self.law_of_contexts), len(self.points)
 
-    def mixture(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> Floats:
+    def mixture(
+        self, theta: Floats | None, credit: Floats | None, eta: float, gamma: float
+    ) -> Floats:
         """p(·|c) = (1 - γ_c) q(·|c) + γ_c π(·|c) for all contexts, an array of shape (C, K)."""
-        score = self.features @ theta
+        score = np.zeros(len(self.features)) if theta is None else self.features @ theta
         if credit is not None:
             score = score - credit
         return self.conditional(-eta * score.reshape(self.shape))
@@ -94,7 +96,7 @@ class PairsEngine(PointsEngine):
         return p
 
     def law(
-        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
+        self, theta: Floats | None, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
     ) -> Any:  # fmt: skip
         """p(·|c), its cumulative sums, and the factor of A."""
         p = self.mixture(theta, credit, eta, gamma)
@@ -206,7 +208,7 @@ class PairsEngine(PointsEngine):
         if isinstance(settings.actions, Points) and not equal(points, settings.actions.X):
             data.refuse("points", "must be those of the settings", points)
         features = data.array("features", (C * K, None), order="F")
-        data.nothing("design")
+        data.word("design", ("john",))
         data.raw("printed")
         problem = problem_from_dict(data.part("problem"), cls.rank_of(features), settings)
         columns = None

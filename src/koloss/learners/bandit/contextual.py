@@ -45,10 +45,10 @@ def player_for(settings: BanditSettings) -> Player:
         plain = in_context(settings, 0)
         engine = engine_for(plain)
         batch = choose_batch(plain, engine.problem, engine.rows)
-        return Alone(engine, engine.rates, horizon=settings.horizon, batch=batch)
+        return Alone(engine, horizon=settings.horizon, batch=batch)
     engine = pairs_engine(settings)
     batch = choose_batch(settings, engine.problem, engine.rows)
-    return SharedExp2(engine, engine.rates, horizon=settings.horizon, batch=batch)
+    return SharedExp2(engine, horizon=settings.horizon, batch=batch)
 
 
 # What is proved.

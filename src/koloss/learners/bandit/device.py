@@ -19,7 +19,7 @@ from koloss.core import linalg
 from koloss.core.arrays import Array, to_numpy
 from koloss.core.device import DeviceFeatures
 from koloss.guarantees.base import Clause, clause
-from koloss.learners.bandit.points import PointsEngine, PointsLaw
+from koloss.learners.bandit.points import Cache, PointsEngine, PointsLaw
 from koloss.learners.ledger import Drawn
 from koloss.learners.reading import Reader
 
@@ -70,6 +70,7 @@ class DeviceEngine(PointsEngine):
         hidden = {
             "_penalty": None if columns is None else np.diag(np.sum(columns * columns, axis=1)),
             "_fused": fused,
+            "_subsets": Cache(),
             "_design": place(self.weights),
             "_explored": None,  # Σ(π), once it is needed
             "_prior": features.vector(self.log_prior),
@@ -96,17 +97,20 @@ class DeviceEngine(PointsEngine):
 
     # Algorithm 1.
 
-    def _logits(self, theta: Floats, credit: Any, eta: float) -> Array:
+    def _logits(self, theta: Floats | None, credit: Any, eta: float) -> Array:
         """log q of every action, up to a constant."""
-        score = self.features.product(theta)
-        if credit is not None:
-            score = score - self._placed(credit)
+        if theta is None:
+            score = -self._placed(credit)
+        else:
+            score = self.features.product(theta)
+            if credit is not None:
+                score = score - self._placed(credit)
         return self._prior - eta * score
 
     def _placed(self, values: Any) -> Array:
         return self.features.vector(values) if isinstance(values, np.ndarray) else values
 
-    def _mixture(self, theta: Floats, credit: Any, eta: float, gamma: float) -> Array:
+    def _mixture(self, theta: Floats | None, credit: Any, eta: float, gamma: float) -> Array:
         log_q, xp = self._logits(theta, credit, eta), self.features.xp
         design = self._placed(self.weights) if self._fused is not None else self._design
         if self.shares is not None:
@@ -115,11 +119,11 @@ class DeviceEngine(PointsEngine):
         q = xp.exp(log_q - xp.max(log_q))
         return (1 - gamma) / xp.sum(q) * q + gamma * design
 
-    def mixture(self, theta: Floats, credit: Any, eta: float, gamma: float) -> Floats:
+    def mixture(self, theta: Floats | None, credit: Any, eta: float, gamma: float) -> Floats:
         return to_numpy(self._mixture(theta, credit, eta, gamma)).astype(np.float64)
 
     def law(
-        self, theta: Floats, credit: Any, eta: float, gamma: float, rng: Any, nu: float = 0.0
+        self, theta: Floats | None, credit: Any, eta: float, gamma: float, rng: Any, nu: float = 0.0
     ) -> DeviceLaw:
         if self._fused is not None and self.shares is None:
             law = self._refresh(theta, credit, eta, gamma)
@@ -137,13 +141,14 @@ class DeviceEngine(PointsEngine):
         cdf = self.features.xp.cumulative_sum(p)
         return cdf / cdf[-1]
 
-    def _refresh(self, theta: Floats, credit: Any, eta: float, gamma: float) -> DeviceLaw:
+    def _refresh(self, theta: Floats | None, credit: Any, eta: float, gamma: float) -> DeviceLaw:
         """The same in one pass over the features."""
         fused, offset = self._fused, self._offset
         if credit is not None:
             sums = self._prior + eta * self._placed(credit)
             offset = fused.single(sums - sums.max())  # large ones would cost digits
-        made = fused.refresh(fused.direction(-eta * theta), offset, self._design, gamma)
+        slope = np.zeros(self.coordinates) if theta is None else -eta * theta
+        made = fused.refresh(fused.direction(slope), offset, self._design, gamma)
         sigma = np.asfortranarray((1 - gamma) * fused.sigma(made) + gamma * self._of_design())
         if self._penalty is not None:
             sigma += self._penalty

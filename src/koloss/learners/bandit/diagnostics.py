@@ -58,8 +58,10 @@ class BanditDiagnostics:
         return "\n".join(lines)
 
 
-def diagnose(exp2: Exp2, outstanding: int) -> BanditDiagnostics:
-    """What is going on in a game of exponential weights."""
+def diagnose(
+    exp2: Exp2, outstanding: int, awake: NDArray[np.bool_] | None = None
+) -> BanditDiagnostics:
+    """What is going on in a game of exponential weights, some of whose actions are awake."""
     engine, epoch = exp2.engine, exp2.epoch
     eta, gamma = exp2.rates_now() if epoch is None else (epoch.eta, epoch.gamma)
     drift = max_leverage = 0.0
@@ -67,13 +69,13 @@ def diagnose(exp2: Exp2, outstanding: int) -> BanditDiagnostics:
         drift = epoch.anchor_drift if epoch.over else exp2.drift(epoch)
     estimated_losses = None
     if isinstance(engine, PointsEngine):
-        p = exp2.outlook()
+        p = exp2.outlook(awake)
         entropy = float(-np.sum(p[p > 0] * np.log(p[p > 0])))
         estimated_losses = engine.sign * exp2.values()
         if epoch is not None:
-            max_leverage = float(np.max(engine.leverages(epoch.law)))
+            max_leverage = float(np.max(epoch.engine.leverages(epoch.law)))
     else:
-        entropy = engine.entropy(exp2.next_law())
+        entropy = engine.entropy(exp2.next_law())  # type: ignore[attr-defined]  # of a ball
         if epoch is not None:
             max_leverage = engine.problem.leverage / epoch.gamma
     return BanditDiagnostics(

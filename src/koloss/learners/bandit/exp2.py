@@ -24,8 +24,8 @@ Departures from the box, and why:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,20 +33,15 @@ from numpy.typing import NDArray
 from koloss.core.arrays import to_numpy
 from koloss.guarantees import Guarantee, bandit, promises
 from koloss.guarantees.bandit import Rates
+from koloss.learners.bandit.engine import Engine
 from koloss.learners.bandit.loss_range import WIDEST, LossRange, centred
-from koloss.learners.bandit.masks import Masked, Masks, Part
-from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.points import PointsEngine, Remains
 from koloss.learners.bandit.realised import Tally
-from koloss.learners.bandit.restoring import rates_from_dict
+from koloss.learners.bandit.subsets import Bools, Rows, Totals, subset_of
 from koloss.learners.base import Recommendation
 from koloss.learners.ledger import Drawn
 from koloss.learners.reading import Reader, plain
 from koloss.learners.waiting import Late
-
-if TYPE_CHECKING:
-    from koloss.learners.bandit.ball import BallEngine
-
-    Engine: TypeAlias = PointsEngine | BallEngine
 
 Floats = NDArray[np.float64]
 
@@ -56,6 +51,8 @@ class Epoch:
     """Rounds with one law, and the sum of the estimates from their losses."""
 
     law: Any  # what the engine draws from
+    engine: Any  # of the actions that are awake
+    awake: Bools | None  # which these are; None: all
     number: int
     eta: float
     gamma: float
@@ -71,7 +68,9 @@ class Epoch:
     draws: int = 0
     heard: int = 0  # losses heard before it was over
     over: bool = False
-    beside: float = 0.0  # most that bonuses of late losses heard during it add to its drift, over η
+    beside: float = (
+        0.0  # most that late losses heard during it add to its drift beside its gain, over η
+    )
 
     @property
     def together(self) -> bool:
@@ -86,20 +85,28 @@ class Epoch:
 
     def to_dict(self) -> dict[str, Any]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**values, "law": self.law.to_dict()}
+        awake = None if self.awake is None else self.awake.astype(np.int64)
+        made_again = {"engine": self.engine.level, "awake": awake}
+        return {**values, **made_again, "law": self.law.to_dict()}
 
 
 class Exp2:
-    """Algorithm 1 without bookkeeping: what to draw from, and what a loss does to the weights."""
+    """Algorithm 1 without bookkeeping: what to draw from, and what a loss does to the weights.
 
-    def __init__(self, engine: Engine, rates: Rates, *, horizon: int | None, batch: int) -> None:
-        self.engine, self.rates, self.horizon, self.batch = engine, rates, horizon, batch
-        self.theta: Floats = np.zeros(engine.problem.rank)  # Σ of all estimates
-        self.credit: Floats | None = None  # Σ of all bonuses
+    Every draw is told which actions are awake, None meaning all. What has been learned since the latest law was made is θ, in the
+    coordinates of its engine; it enters S when a law among other actions is made.
+    """
+
+    def __init__(self, engine: Engine, *, horizon: int | None, batch: int) -> None:
+        self.engine, self.horizon, self.batch = engine, horizon, batch
+        self.awake: Bools | None = None  # the actions of the latest law, ...
+        self.at_play = engine  # ... and their engine
+        self.theta: Floats = np.zeros(engine.coordinates)  # Σ of estimates that are not in S
+        self.credit: Floats | None = None  # Σ of such bonuses
         if engine.problem.bonus or engine.problem.hindsight:
-            self.credit = engine.no_credit()  # type: ignore[union-attr]
+            self.credit = engine.no_credit()
+        self.totals: Totals | None = None  # S; None until a law has been among some of the actions
         self.range = engine.loss_range()
-        self.masks: Masks | None = None  # what requests among some of the actions have taught
         self.epoch: Epoch | None = None
         self.made = 0  # decisions
         self.heard = 0  # losses
@@ -113,44 +120,60 @@ class Exp2:
         self.at_once = 0  # decisions made in epochs that were drawn at once
         self.longest_at_once = 0
 
+    # Rates.
+
+    @property
+    def rates(self) -> Rates:
+        """η, γ and κ of a game with a horizon; without one κ alone."""
+        return self.engine.rates
+
     def rates_now(self) -> tuple[float, float]:
-        """η and γ of an epoch that begins now."""
-        eta, gamma = self._tuned_rates()
+        """η and γ of an epoch of all actions that begins now."""
+        return self._rates(self._engine_now())
+
+    def _engine_now(self) -> Engine:
+        """That of the next round: without a horizon penalties fall."""
+        if self.horizon is None:
+            self.engine = self.engine.at(self.made + 1)
+        return self.engine
+
+    def _rates(self, engine: Engine) -> tuple[float, float]:
+        """η and γ of an epoch that begins now, with the actions of an engine."""
+        if self.horizon is not None:
+            eta, gamma = engine.rates.learning_rate, engine.rates.exploration
+        elif engine.problem.log_prior == 0:
+            eta, gamma = 1.0, 1.0
+        else:
+            eta, gamma = engine.rates_at(self.made + 1)
         if self.range.moves:
             factor = self.range.factor
             eta = eta / factor if factor > 0 else 0.0  # nothing has been learned then
             gamma = gamma if self.range.known else 1.0
         return eta, gamma
 
-    def _tuned_rates(self) -> tuple[float, float]:
-        """Rates for losses in the interval that the engine is tuned to."""
-        rates = self.rates
-        if self.horizon is not None:
-            return rates.learning_rate, rates.exploration
-        t = self.made + 1
-        engine = self.engine = self.engine.at(t)
-        if engine.problem.log_prior == 0:
-            return 1.0, 1.0
-        return engine.rates_at(t)
+    # Lines 4, 5 and 7: laws and draws.
 
-    def is_over(self) -> bool:
+    def is_over(self, awake: Bools | None = None) -> bool:
         """Whether the next single decision needs a new epoch."""
         epoch = self.epoch
-        return epoch is None or epoch.over or epoch.at_once or epoch.draws >= self.batch
+        if epoch is None or epoch.over or epoch.at_once or epoch.draws >= self.batch:
+            return True
+        return epoch.awake is not awake and not _are_same(epoch.awake, awake)
 
-    def draw(self, count: int | None, rng: Any, ledger: Any = None) -> tuple[Epoch, Drawn]:
-        """An action of the current epoch, or of a new one (lines 4, 5 and 7); several are an epoch of their own."""
+    def draw(self, count: int | None, rng: Any, awake: Bools | None = None) -> tuple[Epoch, Drawn]:
+        """An action of the current epoch, or of a new one; several are an epoch of their own."""
         epoch = self.epoch
-        if count is not None or self.is_over():
-            epoch = self.new_epoch(rng, at_once=count is not None and count > 1)
+        if count is not None or self.is_over(awake):
+            epoch = self._new_epoch(rng, awake, at_once=count is not None and count > 1)
         assert epoch is not None
-        drawn = self.engine.draw(epoch.law, count, rng, self.batch - epoch.draws)
+        drawn = epoch.engine.draw(epoch.law, count, rng, self.batch - epoch.draws)
         self._take(epoch, len(drawn.keys))
         return epoch, drawn
 
     def _take(self, epoch: Epoch, size: int) -> None:
         """So many actions of an epoch have been drawn."""
-        self.epoch, self.epochs = epoch, epoch.number  # now that drawing has not failed
+        if epoch is not self.epoch:
+            self._enter(epoch)  # now that drawing has not failed
         if self.range.learned and not self.range.known:
             self.range.listened += size
         epoch.draws += size
@@ -159,12 +182,70 @@ class Exp2:
             self.at_once += size
             self.longest_at_once = max(self.longest_at_once, size)
 
-    def new_epoch(self, rng: Any, *, at_once: bool, part: Part | None = None) -> Epoch:
-        """An epoch that begins now, of all actions or of a part of them."""
-        eta, gamma = self.rates_now()
+    def _enter(self, epoch: Epoch) -> None:
+        """An epoch begins: unless all actions were and are awake, what has been learned enters S."""
+        if not self._goes_on(epoch.awake):
+            self.totals = self._folded()
+            self._clear(epoch.engine)
+        self.epoch, self.epochs = epoch, epoch.number
+        self.awake, self.at_play = epoch.awake, epoch.engine
+        if epoch.awake is not None and self.totals is not None:
+            self.totals.met |= epoch.awake
+            self.totals.price = max(
+                self.totals.price, subset_of(finite(self.engine), epoch.awake).price
+            )
+        elif self.totals is not None:
+            self.totals.met[:] = True
+
+    def _goes_on(self, awake: Bools | None) -> bool:
+        """Whether a law may be made of θ, as it is: its coordinates are those of all actions."""
+        return awake is None and self.awake is None
+
+    def _folded(self) -> Totals:
+        """S with all that has been learned."""
+        engine, totals = finite(self.engine), self.totals
+        if totals is None:
+            totals = Totals.of(engine.rows, met=self.epochs > 0)
+        lost = finite(self.at_play).scores(self.theta)
+        bonus = None if self.credit is None else to_numpy(self.credit)
+        return totals.after(lost, bonus, self.awake, engine.log_prior, self._eta)
+
+    @property
+    def _eta(self) -> float:
+        """η of now."""
+        return self.rates_now()[0] if self.epoch is None else self.epoch.eta
+
+    def _recent(self) -> Floats:
+        """What each action has lost that is not in S yet."""
+        lost = finite(self.at_play).scores(self.theta)
+        return lost if self.credit is None else lost - to_numpy(self.credit)
+
+    def _clear(self, engine: Engine) -> None:
+        """All that has been learned is in S; what comes is in the coordinates of an engine."""
+        self.theta = np.zeros(engine.coordinates)
+        if self.credit is not None:
+            self.credit = engine.no_credit()
+
+    def _weights(self, awake: Bools | None) -> tuple[Engine, Floats | None, Floats | None]:
+        """What a law among some actions is made of: their engine, θ in its coordinates, and what to subtract from its scores."""
+        engine = self._engine_now()
+        if self._goes_on(awake):
+            credit = self.credit
+            if self.totals is not None:
+                credit = (
+                    -self.totals.lost if credit is None else to_numpy(credit) - self.totals.lost
+                )
+            return engine, self.theta, credit
+        if awake is not None:
+            engine = subset_of(finite(engine), awake).engine
+        return engine, None, -self._folded().lost
+
+    def _new_epoch(self, rng: Any, awake: Bools | None, *, at_once: bool) -> Epoch:
+        """An epoch that begins now."""
+        engine, theta, credit = self._weights(awake)
+        eta, gamma = self._rates(engine)
         weight = 1.0 if self.horizon is not None else 1 - gamma
-        engine, nu = self.engine, 0.0
-        center, scale, half, problem = engine.center, 1.0, WIDEST, engine.problem
+        nu, center, scale, half, problem = 0.0, engine.center, 1.0, WIDEST, engine.problem
         if self.range.moves:
             center = self.range.center
             scale = self.range.factor if self.range.learned else 1.0
@@ -172,16 +253,14 @@ class Exp2:
                 half = self.range.factor * problem.loss_bound
         if problem.hindsight:
             nu = self._variance_bonus(eta)
-        law = (
-            self._law(eta, gamma, rng, nu)
-            if part is None
-            else part.law(self.sums(), eta, gamma, rng, nu)
-        )
+        law = engine.law(theta, credit, eta, gamma, rng, nu)
         if self.range.learned and not self.range.known:
             weight = 0.0  # only to be listened to
-        zero = np.zeros(self.theta.shape[-1])
+        zero = np.zeros(engine.coordinates)
         number = self.epochs + 1
-        return Epoch(law, number, eta, gamma, weight, center, scale, half, at_once, zero, zero)
+        return Epoch(
+            law, engine, awake, number, eta, gamma, weight, center, scale, half, at_once, zero, zero
+        )
 
     def _variance_bonus(self, eta: float) -> float:
         """ν = ψηh², with h the half-width of the interval; bonuses are times the scale later."""
@@ -189,86 +268,121 @@ class Exp2:
         nu: float = self.engine.problem.variance_bonus(eta * factor, self.rates.kappa)
         return nu * (1.0 if self.range.learned else factor)
 
-    def _law(self, eta: float, gamma: float, rng: Any, nu: float = 0.0) -> Any:
-        return self.engine.law(self.theta, self.credited, eta, gamma, rng, nu)  # type: ignore[arg-type]
+    # Line 8: estimates.
 
     def learn(self, epoch: Epoch | Late, keys: Sequence[Any], losses: Any) -> None:
-        """Add ŵ = Σ⁻¹φ(a)·loss, with the Σ of the epoch in which the actions were drawn (line 8)."""
-        engine, count = self.engine, len(keys)
+        """Add ŵ = Σ⁻¹φ(a)·loss, with the Σ of the epoch in which the actions were drawn."""
+        count, bonus, admitted = len(keys), None, self.range.admitted(losses)
         if isinstance(epoch, Late):
-            self._learn_late(epoch, losses[0])
-            return
-        admitted = self.range.admitted(losses)
-        if epoch.together:
+            epoch, direction = self._revived(epoch)
+            paid = centred(admitted[0], epoch.center, epoch.half)
+            estimate = direction * (paid * epoch.weight)
+        elif epoch.together:
             values = centred(np.asarray(admitted), epoch.center, epoch.half)
             paid = float(values.sum())
             if epoch.weight != 1.0:
                 values *= epoch.weight
-            estimate = engine.estimate(epoch.law, keys, values)
+            estimate = epoch.engine.estimate(epoch.law, keys, values)
         else:
             paid = centred(admitted[0], epoch.center, epoch.half)
-            estimate = engine.estimate(epoch.law, keys[0], paid * epoch.weight)
-        self._add(epoch, estimate, count)
-        bonus = None if self.credit is None else (count * epoch.scale, epoch.law.bonus)
-        if self.tally is not None:
-            self.tally.add(paid, count, epoch.weight, estimate, bonus)
-        self.mass += count * epoch.weight
-        self.level += count * epoch.weight * epoch.center
+            estimate = epoch.engine.estimate(epoch.law, keys[0], paid * epoch.weight)
+        if self.credit is not None:
+            bonus = count * epoch.weight * epoch.scale * epoch.law.bonus
+        mass, beside = count * epoch.weight, None
+        if self.totals is None:
+            if self.tally is not None:
+                rewarded = None if bonus is None else (count * epoch.scale, epoch.law.bonus)
+                self.tally.add(paid, count, epoch.weight, estimate, rewarded)
+            self._add(estimate, bonus)
+        else:
+            beside = self._add_among(epoch, estimate, bonus, mass, count)
+        self.mass += mass
+        self.level += mass * epoch.center
         self.heard += count
         moved = self.range.hear(losses)
-        if epoch.over:
+        if epoch.over or beside is not None:
             self.late += count
-            largest = 0.0
-            if self.credit is not None:
-                largest = float(to_numpy(epoch.law.bonus).max())
-            self._include(estimate, count * epoch.weight * epoch.scale * largest, moved)
+            if beside is not None:
+                self._include(None, beside, moved)
+            else:
+                largest = 0.0 if bonus is None else float(to_numpy(bonus).max())
+                self._include(estimate, largest, moved)
             return
         epoch.heard += count
         epoch.gain = epoch.gain + estimate
         if moved or (not epoch.at_once and self.batch > 1 and self._has_drifted(epoch)):
             epoch.shrink()
 
-    def _include(self, estimate: Floats, bonus: float, moved: bool) -> None:
-        """Count a late estimate, with bonuses of at most so much, in the drift of the epoch during which it is heard."""
+    def _add(self, estimate: Floats, bonus: Any) -> None:
+        """Take an estimate and bonuses, in the coordinates of the latest law."""
+        self.theta += estimate
+        if bonus is not None:
+            self.credit += bonus
+
+    def _add_among(
+        self, epoch: Epoch, estimate: Floats, bonus: Any, mass: float, count: int
+    ) -> float | None:
+        """The same where not all actions have been awake all the time.
+
+        What cannot enter θ enters S at once, with the mix loss of those asleep; then the range of these losses is returned.
+        """
+        totals = self.totals
+        assert totals is not None
+        counted = totals.counted(epoch.awake, epoch.number)
+        totals.miss(counted, mass, mass * epoch.center)
+        revived = counted is not epoch.awake
+        if not revived and (epoch is self.epoch or self._goes_on(epoch.awake)):
+            self._add(estimate, bonus)
+            return None
+        if self.awake is not None:  # what came first enters first
+            self.totals = totals = self._folded()
+            self._clear(self.at_play)
+        totals.revived += revived * count
+        x, given = epoch.engine.scores(estimate), None if bonus is None else to_numpy(bonus)
+        log_prior, recent = finite(self.engine).log_prior, self._recent()
+        self.totals = totals.after(x, given, counted, log_prior, self._eta, recent)
+        lost = x if given is None else x - given
+        lost = lost if counted is None else lost[counted]
+        return float(lost.max() - lost.min()) if len(lost) else 0.0
+
+    def add(self, rows: Rows) -> None:
+        """Let some actions begin, or begin anew, with the share of all weights that their prior has."""
+        if self.epochs == 0:
+            return
+        self.totals = totals = self._folded()
+        self._clear(self.at_play)
+        done = (self.epochs, self.mass, self.level)
+        totals.begin_anew(rows, finite(self.engine).log_prior, self._eta, *done)
+
+    def _include(self, estimate: Floats | None, beside: float, moved: bool) -> None:
+        """Count a late estimate, or losses in a range and bonuses of at most so much, in the drift of the epoch during which they are heard."""
         epoch = self.epoch
         if epoch is None or epoch.over or epoch.at_once:
             return
         if epoch.heard == epoch.draws >= self.batch:  # nobody waits for it
             return
-        epoch.gain = epoch.gain + estimate
-        epoch.beside += bonus
-        epoch.anchor_drift += epoch.eta * bonus
+        if estimate is not None:
+            epoch.gain = epoch.gain + estimate
+        epoch.beside += beside
+        epoch.anchor_drift += epoch.eta * beside
         if moved or self._has_drifted(epoch):
             epoch.shrink()
 
-    def _add(self, epoch: Epoch, estimate: Floats, count: int) -> None:
-        """Take an estimate, and the bonuses of as many rounds, into the weights."""
-        self.theta += estimate
-        if self.credit is not None:
-            self.credit += count * epoch.weight * epoch.scale * epoch.law.bonus
-
-    def reward(self, bonuses: Floats) -> None:
-        """Take bonuses of all actions that are on the host into the weights."""
-        assert self.credit is not None
-        self.credit += self.engine.as_credit(bonuses)  # type: ignore[union-attr]
+    # Losses that come long after.
 
     def condensed(self, epoch: Epoch, keys: Sequence[Any]) -> list[Late] | None:
         """What is needed of an epoch that is over: four numbers, Σ⁻¹φ(a) of each action, the bonus where there is one.
 
-        None where more actions wait than Σ has rows, so that Σ takes less room.
+        None where more actions wait than Σ has rows, so that Σ takes less room, and where not all actions were awake.
         """
-        engine = self.engine_of(epoch.number)
-        if len(keys) > engine.problem.rank:
+        engine = epoch.engine
+        if epoch.awake is not None or len(keys) > engine.problem.rank:
             return None
         law, ends = epoch.law, [] if self.credit is None else [to_numpy(epoch.law.bonus)]
         directions = [engine.estimate(law, key, 1.0) for key in keys]
         numbers = [epoch.weight, epoch.center, epoch.scale, epoch.half]
         rows = [np.concatenate([numbers, v, *ends]) for v in directions]
         return [Late(epoch.number, row) for row in rows]
-
-    def engine_of(self, number: int) -> Engine:
-        """The engine with whose features an epoch was played."""
-        return self.engine
 
     @property
     def late_lengths(self) -> tuple[int, ...]:
@@ -278,27 +392,22 @@ class Exp2:
     @property
     def late_length(self) -> int:
         """How many numbers are needed of an epoch that is over, for one decision."""
-        return 4 + len(self.theta) + (0 if self.credit is None else self.credit.shape[0])
+        bonus = 0 if self.credit is None else self.credit.shape[0]
+        return 4 + int(self.engine.problem.rank) + bonus
 
-    def _learn_late(self, late: Late, loss: float) -> None:
-        m, admitted = len(self.theta), self.range.admitted((loss,))[0]
+    def _revived(self, late: Late) -> tuple[Epoch, Floats]:
+        """What is left of an epoch, as one, and the estimate of a loss of 1."""
+        m, engine = self.engine.problem.rank, self.engine
         weight, center, scale, half = late.numbers[:4].tolist()
-        direction, bonus = late.numbers[4 : m + 4], late.numbers[m + 4 :]
-        paid = centred(admitted, center, half)
-        estimate = direction * (paid * weight)
-        self.theta += estimate
-        largest, rewarded = 0.0, None
-        if self.credit is not None:
-            self.reward(weight * scale * bonus)
-            largest = weight * scale * float(bonus.max())
-            rewarded = (scale, self.engine.as_credit(bonus))  # type: ignore[union-attr]
-        if self.tally is not None:
-            self.tally.add(paid, 1, weight, estimate, rewarded)
-        self.mass += weight
-        self.level += weight * center
-        self.heard += 1
-        self.late += 1
-        self._include(estimate, largest, self.range.hear((loss,)))
+        bonus = None if self.credit is None else finite(engine).as_credit(late.numbers[m + 4 :])
+        law = Remains(bonus)
+        epoch = Epoch(
+            law, engine, None, late.number, 0.0, 0.0, weight, center, scale, half, False, None, None
+        )
+        epoch.over = True
+        return epoch, late.numbers[4 : m + 4]
+
+    # The end of an epoch (theory B3′).
 
     def _has_drifted(self, epoch: Epoch) -> bool:
         """Whether η(q·X - X(a)) is above h for some action, with X the sum of the epoch's estimates and bonuses (theory B3′).
@@ -311,7 +420,7 @@ class Exp2:
         # most h, the exact test would find no drift either: but for rounding, epochs end as if it were made always.
         most = bandit.most_drift(self.batch)
         mass = (epoch.heard - epoch.anchor_heard) * epoch.weight * epoch.scale
-        reach = self.engine.reach(epoch.law, epoch.gamma, epoch.gain - epoch.anchor, mass)
+        reach = epoch.engine.reach(epoch.law, epoch.gamma, epoch.gain - epoch.anchor, mass)
         if epoch.anchor_drift + epoch.eta * reach <= most:
             return False
         epoch.anchor, epoch.anchor_drift = epoch.gain, self.drift(epoch)
@@ -321,64 +430,68 @@ class Exp2:
     def drift(self, epoch: Epoch) -> float:
         """Largest η(q·X - X(a)) since the epoch began: at least the rise of any log-weight."""
         mass = epoch.heard * epoch.weight * epoch.scale
-        rise = self.engine.rise(epoch.law, epoch.gamma, epoch.gain, mass)
-        return epoch.eta * (max(0.0, rise) + epoch.beside)
+        rise = epoch.engine.rise(epoch.law, epoch.gamma, epoch.gain, mass)
+        drift: float = epoch.eta * (max(0.0, rise) + epoch.beside)
+        return drift
 
-    # Requests among some of the actions.
-
-    @property
-    def credited(self) -> Floats | None:
-        """What is subtracted from θ'φ(a): bonuses, and what was learned of an action by itself."""
-        masks, credit = self.masks, self.credit
-        if masks is None:
-            return credit
-        own = -masks.told - masks.slept
-        return own if credit is None else own + to_numpy(credit)
-
-    def sums(self) -> Floats:
-        """S: what each action has lost by the estimates."""
-        sums: Floats = self.engine.scores(self.theta)  # type: ignore[union-attr]
-        return sums if self.credited is None else sums - to_numpy(self.credited)
+    def is_late(self, law: Epoch | Late) -> bool:
+        """Whether a loss comes after its epoch, or after an action of it has been added again."""
+        over = isinstance(law, Late) or law.over
+        if over and (law.number < self.epochs or self.batch > 1):
+            return True
+        awake = None if isinstance(law, Late) else law.awake
+        return self.totals is not None and self.totals.counted(awake, law.number) is not awake
 
     # What is known.
+
+    def sums(self) -> Floats:
+        """S: what each action has lost by the estimates and bonuses."""
+        return self._recent() if self.totals is None else self._folded().lost
 
     def next_law(self) -> Any:
         """What the next single decision is drawn from, without opening an epoch."""
         if not self.is_over():
             assert self.epoch is not None
             return self.epoch.law
-        eta, gamma = self.rates_now()
-        return self._law(eta, gamma, None)
+        engine, theta, credit = self._weights(None)
+        return engine.law(theta, credit, *self._rates(engine), None)
 
-    def outlook(self) -> Floats:
-        """Probability of every action of a finite set in the next single decision."""
-        if not self.is_over():
+    def outlook(self, awake: Bools | None = None) -> Floats:
+        """Probability of every action of a finite set in the next single decision, some of them being awake."""
+        if not self.is_over(awake):
             assert self.epoch is not None
             return np.array(to_numpy(self.epoch.law.p), dtype=np.float64)
-        rates = self.rates_now()  # which moves on to the engine of the next round
-        assert isinstance(self.engine, PointsEngine)
-        return self.engine.mixture(self.theta, self.credited, *rates)
+        engine, theta, credit = self._weights(awake)
+        return finite(engine).mixture(theta, credit, *self._rates(engine))
 
-    def recommend(self) -> Recommendation:
-        """The best action by the estimates."""
-        if self.masks is not None:
-            assert isinstance(self.engine, PointsEngine)
-            values = np.where(np.isfinite(self.engine.log_prior), self.values(), np.inf)
-            best = int(np.argmin(values))
-            loss = self.engine.sign * float(values[best])
-            return Recommendation(best, self.engine.points[best], loss, "estimated")
-        index, action, value = self.engine.best(self.theta, max(self.mass, 1.0))
-        value += self.mean_center
-        return Recommendation(index, action, self.engine.sign * value, "estimated")
+    def recommend(self, awake: Bools | None = None) -> Recommendation:
+        """The best action by the estimates, of those awake."""
+        engine = self.engine
+        if self.totals is None and awake is None:
+            index, action, value = engine.best(self.theta, max(self.mass, 1.0))
+            value += self.mean_center
+            return Recommendation(index, action, engine.sign * value, "estimated")
+        values = self.values()
+        if awake is not None:
+            values = np.where(awake, values, np.inf)
+        best = int(np.argmin(values))
+        loss = engine.sign * float(values[best])
+        return Recommendation(best, finite(engine).points[best], loss, "estimated")
 
     def values(self) -> Floats:
         """Estimated mean loss of every action of a finite set, over the rounds in which it could be chosen."""
-        engine, masks = self.engine, self.masks
-        assert isinstance(engine, PointsEngine)
-        if masks is not None:
-            return masks.values(self)
-        values: Floats = engine.values(self.theta, max(self.mass, 1.0)) + self.mean_center
-        return values
+        engine = finite(self.engine)
+        if self.totals is None:
+            values: Floats = engine.values(self.theta, max(self.mass, 1.0)) + self.mean_center
+            return values
+        totals = self._folded()
+        mass, center = self.mass - totals.mass, np.full(len(totals.lost), engine.center)
+        if self.range.moves:
+            mean = (self.level - totals.level) / np.maximum(mass, 1e-300)
+            center = np.where(mass > 0, mean, center)
+        own = totals.lost - totals.slept + totals.bonus
+        means: Floats = own / np.maximum(mass, 1.0) + center
+        return means
 
     @property
     def mean_center(self) -> float:
@@ -407,11 +520,12 @@ class Exp2:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot; the engine and the epochs are kept elsewhere."""
-        masks = {} if self.masks is None else {"masks": self.masks.to_dict()}
-        return masks | {
+        awake = None if self.awake is None else self.awake.astype(np.int64)
+        return {
             **plain(self, "horizon", "batch", "theta", *self._NUMBERS),
-            "rates": asdict(self.rates),
             "credit": None if self.credit is None else np.array(to_numpy(self.credit)),
+            "awake": awake,
+            "totals": None if self.totals is None else self.totals.to_dict(),
             "range": self.range.to_dict(),
             "tally": None if self.tally is None else self.tally.to_dict(),
             "sampler": self.engine.save(),
@@ -424,12 +538,18 @@ class Exp2:
             data.nothing("horizon")
         else:
             horizon = data.count("horizon", 1, horizon)
-        rates = rates_from_dict(data.part("rates"), horizon)
-        exp2 = cls(engine, rates, horizon=horizon, batch=data.count("batch", 1))
-        data.fill(exp2, *cls._NUMBERS, "theta")
+        exp2 = cls(engine, horizon=horizon, batch=data.count("batch", 1))
+        data.fill(exp2, *cls._NUMBERS)
+        if data.has("totals"):
+            exp2.totals = Totals.from_dict(data.part("totals"), finite(engine).rows)
+        if data.has("awake"):
+            exp2.awake = data.flags("awake", finite(engine).rows)
+            exp2.at_play = subset_of(finite(exp2._engine_now()), exp2.awake).engine
+            exp2._clear(exp2.at_play)
+        data.fill(exp2, "theta")
         if exp2.credit is not None:
             credit = data.array("credit", tuple(exp2.credit.shape), 0)
-            exp2.credit = engine.as_credit(credit)  # type: ignore[union-attr]
+            exp2.credit = finite(exp2.at_play).as_credit(credit)
         else:
             data.nothing("credit")
         exp2.range = LossRange.from_dict(data.part("range"), exp2.range)
@@ -437,27 +557,19 @@ class Exp2:
             exp2.tally.load(data.part("tally"), getattr(engine, "as_credit", None))
         else:
             exp2.tally = None
-        if data.has_key("masks"):
-            exp2.masks = Masks.from_dict(data.part("masks"), len(engine.actions))  # type: ignore[arg-type]
         engine.load(data, "sampler")
         return exp2
 
-    def law_from_dict(self, data: Reader) -> Epoch | Masked:
-        """An epoch that `to_dict` has made plain, or the law of a request among some of the actions."""
-        if data.has_key("allowed"):
-            actions, bonus = len(self.engine.actions), self.credit is not None  # type: ignore[arg-type]
-            return Masked.from_dict(data, actions, self.epochs, bonus)
-        return self.epoch_from_dict(data)
-
-    def keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
-        """What was drawn for decisions that wait for their losses."""
-        return self.engine.keys(data, name, count)
-
-    def epoch_from_dict(self, data: Reader) -> Epoch:
+    def law_from_dict(self, data: Reader) -> Epoch:
         """An epoch that `to_dict` has made plain."""
         number, over = data.count("number", 1, self.epochs), data.flag("over")
-        engine = self.engine_of(number)
-        m = engine.problem.rank
+        level = data.count("engine")
+        engine: Any = self.engine if level == self.engine.level else self.engine.at_level(level)
+        awake = None
+        if data.has("awake"):
+            awake = data.flags("awake", finite(self.engine).rows)
+            engine = subset_of(engine, awake).engine
+        m = engine.coordinates
         sums: list[Any] = [None, None]
         for k, name in enumerate(("gain", "anchor")):
             if over:
@@ -467,21 +579,40 @@ class Exp2:
         return data.record(
             Epoch,
             law=engine.law_from_dict(data.part("law"), over),
+            engine=engine,
+            awake=awake,
             number=number,
-            gamma=data.number("gamma", 0, 1, positive=True),
+            gamma=data.number("gamma", 0, 1, positive=awake is None),
             gain=sums[0],
             anchor=sums[1],
         )
 
+    def keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
+        """What was drawn for decisions that wait for their losses."""
+        return self.engine.keys(data, name, count)
+
     def check(self, data: Reader) -> None:
         """Refuse a state with which the next decision could not be made."""
-        engine = self.engine  # an epoch that goes on keeps its own
+        before = self.engine  # an epoch that goes on keeps its own
         with np.errstate(all="ignore"):
-            rates = self.rates_now()
-            good = self.engine.can_play(self.theta, self.credited, *rates)  # type: ignore[arg-type]
-        self.engine = engine
+            engine, theta, credit = self._weights(None)
+            good = engine.can_play(theta, credit, *self._rates(engine))
+        self.engine = before
         if not good:
             data.refuse("learner.exp2.theta", "must give probabilities", self.theta)
+
+
+def finite(engine: Engine) -> PointsEngine:
+    """An engine that is known to be one of finitely many actions."""
+    assert isinstance(engine, PointsEngine)
+    return engine
+
+
+def _are_same(awake: Bools | None, other: Bools | None) -> bool:
+    """Whether two masks are equal."""
+    if awake is None or other is None:
+        return awake is other
+    return np.array_equal(awake, other)
 
 
 def prove(

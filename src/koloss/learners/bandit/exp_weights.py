@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,8 @@ from koloss.learners.bandit.contextual import (
     rows_of,
 )
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
+from koloss.learners.bandit.engine import Engine
 from koloss.learners.bandit.exp2 import Epoch, Exp2
-from koloss.learners.bandit.masks import Masked, draw_among, learn_among
 from koloss.learners.bandit.on_ball import OnBall
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.promised import (
@@ -39,6 +39,7 @@ from koloss.learners.bandit.realised import realise
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import engine_for
 from koloss.learners.bandit.shared import Alone, SharedExp2
+from koloss.learners.bandit.subsets import Bools, Roster, as_rows
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Recommendation, refuse_extras
 from koloss.learners.ledger import Drawn
@@ -47,11 +48,6 @@ from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
 from koloss.learners.waiting import Entry, Late, keys_of
 from koloss.proxy import Proxy
-
-if TYPE_CHECKING:
-    from koloss.learners.bandit.ball import BallEngine
-
-    Engine: TypeAlias = PointsEngine | BallEngine
 
 Floats = NDArray[np.float64]
 
@@ -221,7 +217,7 @@ class BanditExpWeights(OnBall):
         if settings.contexts is None:
             engine = engine_for(settings)
             batch = choose_batch(settings, engine.problem, engine.rows)
-            self._play(Exp2(engine, engine.rates, horizon=settings.horizon, batch=batch))
+            self._play(Exp2(engine, horizon=settings.horizon, batch=batch))
         else:
             self._play(player_for(settings))
         self._begin(settings, rng)
@@ -231,6 +227,7 @@ class BanditExpWeights(OnBall):
         self._player: Player | None = None  # where there are contexts
         if isinstance(exp2, (Alone, SharedExp2, Apart)):
             self._player = exp2
+        self._roster = Roster(exp2.engine.rows or 0)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()}  # {self.engine.size}"
@@ -242,7 +239,7 @@ class BanditExpWeights(OnBall):
             raise ValueError("`contexts` must be left out by a learner that is to be replicated")
         other, exp2 = object.__new__(type(self)), self._exp2
         first = exp2.engine.at(1)
-        other._play(Exp2(first, first.rates, horizon=self.settings.horizon, batch=exp2.batch))
+        other._play(Exp2(first, horizon=self.settings.horizon, batch=exp2.batch))
         other._begin(self.settings, rng)
         return other
 
@@ -282,36 +279,31 @@ class BanditExpWeights(OnBall):
 
     # Ask and tell.
 
-    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Epoch | Masked, Drawn]:
+    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Epoch, Drawn]:
         if self._player is not None:
             refuse_extras(None, allowed)
             rows = rows_of(self.settings, context, count)
             return self._player.draw_in(rows, self._rng)  # type: ignore[return-value]
-        if context is not None or allowed is not None:
+        if context is not None:
             refuse_extras(context, None)
-            mask = self._allowed(allowed)
-            if mask is not None:
-                design, recorded = self.settings.design, self._recorded
-                return draw_among(self._exp2, mask, count, self._rng, design, recorded)[:2]
-        return self._exp2.draw(count, self._rng)
+        if allowed is not None:
+            allowed = self._allowed(allowed)
+        return self._exp2.draw(count, self._rng, self._roster.among(allowed))
 
     def _limits(self) -> tuple[float, float]:
         return self._exp2.range.limits
 
-    def _read(self, entries: Sequence[Entry[Epoch | Masked]], loss: Any) -> Sequence[Any]:
+    def _read(self, entries: Sequence[Entry[Epoch]], loss: Any) -> Sequence[Any]:
         low, high = self._exp2.range.limits
         return read_losses(loss, len(entries), low, high, self._exp2.engine.sign)
 
     def _learn(
         self,
-        law: Epoch | Masked | None,
-        entries: Sequence[Entry[Epoch | Masked]],
+        law: Epoch | None,
+        entries: Sequence[Entry[Epoch]],
         losses: Sequence[Any],
     ) -> None:
         assert law is not None
-        if isinstance(law, Masked):
-            learn_among(self._exp2, law, keys_of(entries), losses)
-            return
         self._exp2.learn(law, keys_of(entries), losses)
 
     @locked
@@ -339,8 +331,8 @@ class BanditExpWeights(OnBall):
     def _late_lengths(self) -> tuple[int, ...]:
         return self._exp2.late_lengths
 
-    def _condensed(self, law: Epoch | Masked, keys: Sequence[Any]) -> list[Late] | None:
-        return None if isinstance(law, Masked) else self._exp2.condensed(law, keys)
+    def _condensed(self, law: Epoch, keys: Sequence[Any]) -> list[Late] | None:
+        return self._exp2.condensed(law, keys)
 
     # What it knows.
 
@@ -355,7 +347,7 @@ class BanditExpWeights(OnBall):
             raise NoDistribution(
                 "`distribution` is for finite sets; on a ball there is `log_density`"
             )
-        return self._exp2.outlook()
+        return self._exp2.outlook(self._roster.among(None))
 
     @locked
     def distribution_for(self, context: Any) -> Floats:
@@ -386,7 +378,7 @@ class BanditExpWeights(OnBall):
         if self._player is not None:
             return self._named(self._player.recommend_in(rows_of(self.settings, context)))
         refuse_extras(context, None)
-        return self._named(self._exp2.recommend())
+        return self._named(self._exp2.recommend(self._roster.among(None)))
 
     @property
     @locked
@@ -394,7 +386,62 @@ class BanditExpWeights(OnBall):
         """What an operator may want to see."""
         if self._player is not None:
             return diagnose_with_contexts(self._player, self.ledger.awaited)
-        return diagnose(self._exp2, self.ledger.awaited)
+        return diagnose(self._exp2, self.ledger.awaited, self._roster.among(None))
+
+    # Actions that come and go.
+
+    @property
+    @locked
+    def available(self) -> Bools:
+        """Which actions are on offer now."""
+        return self._roster.offered.copy()
+
+    @locked
+    def withdraw(self, rows: Any) -> None:
+        """Offer some actions no more, by their rows, or the params of a `Space`. Losses of decisions for them that are still open are used as always.
+
+        Before the first decision: actions that are not on offer yet. The guarantee against an action counts the rounds in which it could be
+        chosen, if when it is withdrawn does not depend on actions or losses not yet received.
+        """
+        gone = self._rows("rows", rows)
+        if len(gone):
+            self._roster.offer(self._roster.without(gone))
+
+    @locked
+    def add(self, rows: Any) -> None:
+        """Offer actions that are not, by their rows, or the params of a `Space`.
+
+        An action begins with the share of the weight that its prior has. One that was offered before begins anew.
+
+        Examples
+        --------
+        >>> import koloss as kl
+        >>> prices = kl.Points([[0.0], [0.5], [1.0]])
+        >>> learner = kl.BanditExpWeights(
+        ...     prices, kl.Gaussian(0.5), horizon=100, loss_range=(0, 1), rng=0
+        ... )
+        >>> learner.withdraw(2)
+        >>> learner.distribution[2].item(), learner.available.tolist()
+        (0.0, [True, True, False])
+        >>> learner.add(2)
+        >>> learner.distribution[2] > 0.2
+        np.True_
+        """
+        new = self._rows("rows", rows)
+        if len(new):
+            offered = self._roster.including(new)
+            self._exp2.add(new)
+            self._roster.offer(offered)
+
+    def _rows(self, name: str, rows: Any) -> NDArray[np.int64]:
+        """Rows of actions that come or go."""
+        if not isinstance(self.engine, PointsEngine):
+            raise ValueError(
+                f"to add or withdraw actions is for finitely many, got {self.actions!r}: `spacing` plays a net"
+            )
+        if self._player is not None:
+            raise ValueError("`contexts` must be left out where actions come and go")
+        return as_rows(name, rows, len(self.engine.points), self.settings.actions)
 
     # The bound.
 
@@ -453,7 +500,9 @@ class BanditExpWeights(OnBall):
         n = self.settings.horizon or max(self.ledger.made, 1)
         n = n if rounds is None else as_int("rounds", rounds, minimum=1)
         engine = for_other_losses(self.engine, self.settings, loss_norm, misfit)
-        promise = proved_by(engine, self._exp2, self.settings, n, self.ledger)
+        promise = proved_by(
+            engine, self._exp2, self.settings, n, self.ledger, self._roster.among(None)
+        )
         return self._beside_random(promise)
 
     @locked
@@ -469,7 +518,8 @@ class BanditExpWeights(OnBall):
     def _proved(self, rounds: int) -> Guarantee:
         if self._player is not None and not isinstance(self._player, Alone):
             return prove_with_contexts(self._player, self.settings, rounds, self.ledger)
-        return proved_by(self.engine, self._exp2, self.settings, rounds, self.ledger)
+        awake = self._roster.among(None)
+        return proved_by(self.engine, self._exp2, self.settings, rounds, self.ledger, awake)
 
     def _printed(self, rounds: int) -> Guarantee | None:
         return printed_by(self._exp2, self.settings, self.ledger)
@@ -477,12 +527,13 @@ class BanditExpWeights(OnBall):
     # Snapshots.
 
     def _save(self) -> dict[str, Any]:
-        return saved.save(self._exp2)
+        return saved.save(self._exp2, self._roster)
 
     def _load(self, data: Reader) -> None:
         self._play(saved.load(data, self.settings))
+        self._roster = saved.load_roster(data, self._exp2)
 
-    def _law_from_dict(self, data: Reader) -> Epoch | Masked:
+    def _law_from_dict(self, data: Reader) -> Epoch:
         return self._exp2.law_from_dict(data)
 
     def _keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:

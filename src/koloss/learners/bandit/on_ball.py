@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.learners.bandit.exp2 import Epoch, Exp2
-from koloss.learners.bandit.masks import Masked
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.base import Learner
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-class OnBall(Learner[BanditSettings, Epoch | Masked]):
+class OnBall(Learner[BanditSettings, Epoch]):
     """A learner that knows densities in the place of probabilities, if its actions are a ball."""
 
     _exp2: Exp2
@@ -54,8 +53,10 @@ class OnBall(Learner[BanditSettings, Epoch | Masked]):
         return engine.sign * values
 
     def _ball(self, name: str) -> BallEngine:
+        from koloss.learners.bandit.ball import BallEngine
+
         engine = self._exp2.engine
-        if isinstance(engine, PointsEngine):
+        if not isinstance(engine, BallEngine):
             raise AttributeError(f"`{name}` is for a ball; a finite set has `distribution`")
         return engine
 
@@ -63,9 +64,9 @@ class OnBall(Learner[BanditSettings, Epoch | Masked]):
         engine = self._exp2.engine
         if isinstance(engine, PointsEngine):
             return super()._peek(rng, count)
-        exp2 = self._exp2
-        law = engine.law(exp2.theta, None, *exp2.rates_now(), rng)
-        return engine.copy().draw(law, count, rng).action, np.full(count, 1 / count)
+        exp2, ball = self._exp2, self._ball("peek")
+        law = ball.law(exp2.theta, None, *exp2.rates_now(), rng)
+        return ball.copy().draw(law, count, rng).action, np.full(count, 1 / count)
 
     def _drop_ahead(self) -> None:
         if isinstance(self._exp2.engine, PointsEngine):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,10 @@ from koloss.designs import Design
 from koloss.designs.ridge import Leverage
 from koloss.guarantees import bandit
 from koloss.guarantees.anytime import Level
-from koloss.guarantees.bandit import BanditProblem, Rates
-from koloss.guarantees.base import Clause, clause
 from koloss.learners.bandit.assumed import assumed
 from koloss.learners.bandit.coordinates import without_units
 from koloss.learners.bandit.doubts import short_cost
-from koloss.learners.bandit.loss_range import LossRange
+from koloss.learners.bandit.engine import Engine
 from koloss.learners.bandit.restoring import (
     check_span,
     interval_from_dict,
@@ -47,6 +45,14 @@ Floats = NDArray[np.float64]
 
 SINGLE = 1e-3
 """How far the leverage of features in single precision may be from what is proved of it."""
+
+
+class Cache(dict[Any, Any]):
+    """What is kept for when it comes again. It can be made again, so a copy has none."""
+
+    def __reduce__(self) -> Any:
+        return Cache, ()
+
 
 SAID = ("outside", "learned", "sign", "shares", "slots", "losses")
 """What an engine has from the settings alone, and a snapshot does not repeat."""
@@ -72,37 +78,28 @@ class PointsLaw:
         return {name: getattr(self, name) for name in ("factor", "p", "cdf", "bonus")}
 
 
+@dataclass(slots=True)
+class Remains:
+    """What is left of a law for one decision, long after, beside the estimate of a loss of 1."""
+
+    bonus: Any
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PointsEngine:
-    """Fixed arrays and numbers of a game on N actions with m features."""
+class PointsEngine(Engine):
+    """A game on N actions with m features."""
 
     points: Floats  # (N, d)
     features: Floats  # (N, m), whitened: the design's covariance, plus Λ/γ, is the identity; Fortran order
     columns: Floats | None  # (m, t): the penalty Λ = columns columns' is diagonal; None without one
     weights: Floats  # (N,), the design π
     log_prior: Floats  # (N,)
-    problem: BanditProblem  # the numbers of the bound
-    rates: Rates  # that minimise it, or those asked for
-    low: float  # losses lie in [low, high], ...
-    high: float
-    center: float  # ... and this is subtracted before they are used
     net: float  # how much better than the best point of the net an action may be, per round
-    outside: str  # what becomes of losses that are not in [low, high]
-    learned: bool  # whether [low, high] is only a unit
-    sign: int  # -1 where rewards are told
-    norm: float  # W: that of losses, or Σ|c_i|; infinite where nothing is assumed of them
-    proxy: str  # how the features were made
-    losses: tuple[Clause, ...]  # what is assumed of losses
-    printed: dict[str, Any]  # with the paper's tuning: what the paper says
     schedule: Schedule | None = None  # of penalties, without a horizon
-    level: int = 0  # of the schedule
     leverage: float = 0.0  # of its design there; the problem has an upper bound, for any design
-    design: str | None = None  # "john" where a new level has a new design
-    eigenvalue: float = 0.0  # of the kernel, where one below zero was seen
+    design: str = "john"  # how it was chosen: "given", where it was not
     shares: Shares | None = None  # the laws that may be played; None: all
 
-    place: ClassVar[tuple[str, ...]] = ()
-    is_sampled: ClassVar[bool] = False  # whether Σ is estimated from draws (`sampled`)
     are_given: ClassVar[bool] = True  # whether finitely many actions are the points in play
 
     def __post_init__(self) -> None:
@@ -114,6 +111,7 @@ class PointsEngine:
         object.__setattr__(self, "_penalty", None if diagonal is None else np.diag(diagonal))
         awake = np.isfinite(self.log_prior)
         object.__setattr__(self, "_awake", None if awake.all() else awake)
+        object.__setattr__(self, "_subsets", Cache())
 
     @property
     def actions(self) -> Floats:
@@ -125,14 +123,10 @@ class PointsEngine:
         """Of the features: actions, or pairs of a context and an action."""
         return len(self.features)
 
-    def loss_range(self) -> LossRange:
-        """Where losses lie, before any is heard."""
-        return LossRange(self.low, self.high, self.outside, self.learned)
-
     @property
-    def rounded(self) -> tuple[Clause, ...]:
-        """What a bound assumes of rounding; nothing where sums are in double precision."""
-        return ()
+    def coordinates(self) -> int:
+        """Numbers of a sum of estimates."""
+        return int(self.features.shape[1])
 
     def no_credit(self) -> Floats:
         """Bonuses of all actions, before any was given."""
@@ -149,15 +143,26 @@ class PointsEngine:
         scores: Floats = linalg.product(self.features, theta)
         return scores
 
-    def mixture(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> Floats:
+    def mixture(
+        self, theta: Floats | None, credit: Floats | None, eta: float, gamma: float
+    ) -> Floats:
         """p = (1 - γ)q + γπ with q ∝ prior exp(-η θ'φ), in log space (lines 4 and 9); projected where there are shares."""
-        score = self.scores(theta)
-        if credit is not None:
-            score = score - credit
+        if theta is None:
+            assert credit is not None
+            score = -credit
+        else:
+            score = self.scores(theta)
+            if credit is not None:
+                score = score - credit
         log_q = eta * score
         np.subtract(self.log_prior, log_q, out=log_q)
         if self.shares is not None:
-            projected: Floats = (1 - gamma) * self.shares.project(log_q) + gamma * self.weights
+            q, awake = log_q, self._awake  # type: ignore[attr-defined]
+            if awake is None:
+                q = self.shares.project(log_q)
+            else:
+                q[~awake], q[awake] = 0.0, self.shares.project(log_q[awake])
+            projected: Floats = (1 - gamma) * q + gamma * self.weights
             return projected
         log_q -= np.maximum.reduce(log_q)
         p: Floats = np.exp(log_q, out=log_q)  # in place: one array in the place of five
@@ -166,7 +171,7 @@ class PointsEngine:
         return p
 
     def law(
-        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
+        self, theta: Floats | None, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
     ) -> PointsLaw:  # fmt: skip
         """p, its cumulative sums, and the factor of Σ = E_p φφ' (lines 4 and 7); ν of a bonus on variance."""
         with single:
@@ -258,7 +263,7 @@ class PointsEngine:
         index = int(np.argmin(values))
         return index, self.points[index], float(values[index])
 
-    def retuned(self, rounds: int, b: int = 1) -> PointsEngine:
+    def retuned(self, rounds: int, b: int = 1) -> Self:
         """The same features, with the rates for another number of rounds in epochs of at most b."""
         problem = replace(self.problem, rounds=rounds)
         if self.columns is None or problem.log_prior == 0:
@@ -278,7 +283,7 @@ class PointsEngine:
 
     # What if.
 
-    def for_norm(self, norm: float, settings: BanditSettings) -> PointsEngine:
+    def for_norm(self, norm: float, settings: BanditSettings) -> Self:
         """The same play, against losses of another norm."""
         if math.isinf(self.norm):
             raise ValueError("`loss_norm` must be left out where `loss_class` is 'any'")
@@ -288,16 +293,9 @@ class PointsEngine:
         losses = assumed(without_units(settings), norm, problem)
         return replace(self, problem=problem, net=net, losses=losses)
 
-    def for_misfit(self, misfit: float) -> PointsEngine:
-        """The same play, against losses that are up to so far from the class."""
-        near = clause("misfit", misfit=misfit)
-        return replace(
-            self, problem=replace(self.problem, misfit=misfit), losses=(*self.losses, near)
-        )
-
     # Without a horizon.
 
-    def at(self, t: int) -> PointsEngine:
+    def at(self, t: int) -> Self:
         """The engine of round t: a schedule of penalties moves on."""
         if self.schedule is None or self.schedule.level(t) == self.level:
             return self
@@ -309,12 +307,28 @@ class PointsEngine:
         cap = problem.largest_leverage(eta, kappa)
         fixed = Design(self.weights, problem.rank, 0.0, "given")
         features = np.asarray(self.features, dtype=np.float64)
-        design = choose_ridge_design(features, columns, cap, self.design or fixed)
+        new = "john" if self.design == "john" else fixed
+        design = choose_ridge_design(features, columns, cap, new)
         # The leverage falls with γ, and γ with time: that of the first round serves the whole level.
         leverage = design.exploration * design.largest
         weights = design.weights
         moved = replace(self, columns=columns, weights=weights, problem=problem, level=level)
         return replace(moved, leverage=leverage)
+
+    def at_level(self, level: int) -> Self:
+        """The engine of a level of the schedule."""
+        return self if self.schedule is None else self.at(self.schedule.first_round(level))
+
+    @property
+    def cap(self) -> float:
+        """The largest leverage that exploration may leave: that of the first round of a level, where there are levels."""
+        eta, kappa = self.rates.learning_rate, self.rates.kappa
+        if eta == 0:  # without a horizon
+            schedule, first = self.schedule, 1
+            if schedule is not None and self.level > schedule.level(1):
+                first = schedule.first_round(self.level)
+            eta = bandit.anytime_rate(self.problem, kappa, first)
+        return float(self.problem.largest_leverage(eta, kappa))
 
     def rates_at(self, t: int) -> tuple[float, float]:
         """η and γ of round t of this level, without a horizon."""
@@ -392,7 +406,7 @@ class PointsEngine:
             schedule=schedule,
             level=data.count("level"),
             leverage=data.number("leverage", 0),
-            design="john" if data.raw("design") else None,
+            design=data.word("design"),
             net=data.number("net", 0),
             proxy=data.word("proxy"),
             losses=assumed(settings, norm, problem),
@@ -405,12 +419,6 @@ class PointsEngine:
     def rank_of(cls, features: Floats) -> int:
         """How many features an array of them has."""
         return int(features.shape[1])
-
-    def save(self) -> None:
-        """Nothing of it changes during a game."""
-
-    def load(self, data: Reader, name: str) -> None:
-        data.nothing(name)
 
     def law_from_dict(self, data: Reader, over: bool) -> PointsLaw:
         """A law that `to_dict` has made plain, of an epoch that is over or not."""
@@ -427,14 +435,16 @@ class PointsEngine:
         return law
 
     def _factor_from_dict(self, data: Reader) -> Any:
-        return data.factor("factor", self.problem.rank)
+        return data.factor("factor", self.coordinates)
 
     def keys(self, data: Reader, name: str, count: int) -> list[int]:
         """Rows of the actions that wait for their losses."""
         rows: list[int] = data.array(name, (count,), 0, len(self.points) - 1, whole=True).tolist()
         return rows
 
-    def can_play(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> bool:
+    def can_play(
+        self, theta: Floats | None, credit: Floats | None, eta: float, gamma: float
+    ) -> bool:
         """Whether such weights make probabilities."""
         return bool(np.isfinite(self.mixture(theta, credit, eta, gamma)).all())
 

@@ -75,7 +75,7 @@ def estimated_regrets(exp2: Exp2) -> Any:
     if theta is None:
         theta, credit = exp2.theta, exp2.credit
     if not isinstance(engine, PointsEngine):
-        smallest, constant = engine.minimum(theta)
+        smallest, constant = engine.minimum(theta)  # type: ignore[attr-defined]  # of a ball
         return np.array([tally.paid - smallest.value - constant])
     sums = to_numpy(engine.scores(theta))
     return tally.paid - (sums if credit is None else sums - to_numpy(credit))
@@ -129,8 +129,7 @@ def why_not(exp2: Exp2) -> str:
     """Where estimates are biased or not known; nothing where they are good."""
     lacking = {
         "with a sampled covariance": exp2.engine.is_sampled,
-        "after requests among some of the actions": exp2.masks is not None,
-        "where estimates have been dropped": exp2.tally is None,
+        "where not all actions could be chosen all the time": exp2.totals is not None,
         "where losses in hindsight are clipped": exp2.range.moves and exp2.engine.problem.hindsight,
     }
     return next((where for where, lacks in lacking.items() if lacks), "")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
+
+import numpy as np
 
 from koloss.learners.bandit.apart import Apart
 from koloss.learners.bandit.arms import ArmsEngine
 from koloss.learners.bandit.contextual import Player, check_player, load_player, save_player
+from koloss.learners.bandit.engine import Engine
 from koloss.learners.bandit.exp2 import Epoch, Exp2
-from koloss.learners.bandit.masks import check_rows
 from koloss.learners.bandit.pairs import in_context
 from koloss.learners.bandit.placing import restored
 from koloss.learners.bandit.points import PointsEngine
@@ -16,20 +18,28 @@ from koloss.learners.bandit.sampled import SampledEngine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import plays_ball
 from koloss.learners.bandit.shared import Alone, SharedExp2
+from koloss.learners.bandit.subsets import Roster
 from koloss.learners.ledger import Ledger
 from koloss.learners.reading import Reader
 
-if TYPE_CHECKING:
-    from koloss.learners.bandit.ball import BallEngine
 
-    Engine: TypeAlias = PointsEngine | BallEngine
-
-
-def save(exp2: Exp2 | Player) -> dict[str, Any]:
+def save(exp2: Exp2 | Player, roster: Roster) -> dict[str, Any]:
     """Plain data for a snapshot."""
     if isinstance(exp2, (SharedExp2, Apart)):
         return save_player(exp2)
-    return {"engine": exp2.engine.to_dict(), "exp2": exp2.to_dict()}
+    offered = {"offered": roster.offered.astype(np.int64)} if roster.changes else {}
+    return {"engine": exp2.engine.to_dict(), "exp2": exp2.to_dict(), **offered}
+
+
+def load_roster(data: Reader, exp2: Exp2) -> Roster:
+    """The actions on offer."""
+    rows = exp2.engine.rows
+    roster = Roster(rows or 0)
+    if rows is not None and data.has_key("offered"):
+        roster.offer(data.flags("offered", rows))
+        if not roster.offered.any():
+            data.refuse("offered", "must hold an action", [])
+    return roster
 
 
 def load(data: Reader, settings: BanditSettings) -> Exp2 | Player:
@@ -64,5 +74,13 @@ def check(exp2: Exp2, player: Player | None, ledger: Ledger[Any], data: Reader) 
         check_player(player, ledger, data)
     if not isinstance(player, Apart):
         exp2.epoch = ledger.current if isinstance(ledger.current, Epoch) else None
-    check_rows(data, ledger)
+    check_awake(data, ledger)
     exp2.check(data)
+
+
+def check_awake(data: Reader, ledger: Ledger[Any]) -> None:
+    """Refuse decisions for actions that were asleep."""
+    for entry in ledger:
+        awake = getattr(entry.law, "awake", None)
+        if awake is not None and not awake[entry.key]:
+            data.refuse("ledger.keys", "must be rows that could be drawn", entry.key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from koloss.learners.bandit.assumed import assumed
 from koloss.learners.bandit.candidates import Candidate, choose
 from koloss.learners.bandit.coordinates import without_units
 from koloss.learners.bandit.doubts import doubts, warn_of_cost, warn_of_size, warn_of_span
+from koloss.learners.bandit.engine import Engine
 from koloss.learners.bandit.placing import on_host, placed
 from koloss.learners.bandit.points import PointsEngine, log_prior_of
 from koloss.learners.bandit.settings import BanditSettings
@@ -31,11 +32,6 @@ from koloss.learners.bandit.tuning import (
 from koloss.proxy import Proxy
 from koloss.proxy.base import MAX_BYTES, discretise, step_beyond
 from koloss.proxy.exact import largest_norm
-
-if TYPE_CHECKING:
-    from koloss.learners.bandit.ball import BallEngine
-
-    Engine: TypeAlias = PointsEngine | BallEngine
 
 MANY_FEATURES = 512
 """So many are rarely used, but only the proxy will tell: for whether the set-up is worth threads."""
@@ -112,7 +108,7 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
         losses=assumed(settings, norm, problem),
         printed=printed,
         schedule=best.schedule,
-        design="john" if settings.is_default("design") else None,
+        design=settings.design if isinstance(settings.design, str) else "given",
         eigenvalue=best.eigenvalue,
         shares=settings.laws(len(points)),
     )

@@ -38,8 +38,8 @@ class SharedExp2(Exp2):
 
     engine: PairsEngine
 
-    def __init__(self, engine: Any, rates: Any, *, horizon: int | None, batch: int) -> None:
-        super().__init__(engine, rates, horizon=horizon, batch=batch)
+    def __init__(self, engine: Any, *, horizon: int | None, batch: int) -> None:
+        super().__init__(engine, horizon=horizon, batch=batch)
         C, K = engine.shape
         if self.credit is not None:
             self.credit = np.zeros(C * K)
@@ -52,7 +52,7 @@ class SharedExp2(Exp2):
         """
         single, epoch = isinstance(rows, int), self.epoch
         if not single or self.is_over():
-            epoch = self.new_epoch(rng, at_once=not single and len(rows) > 1)
+            epoch = self._new_epoch(rng, None, at_once=not single and len(rows) > 1)
         assert epoch is not None
         drawn = self.engine.draw_in(epoch.law, rows, rng)
         self._take(epoch, len(drawn.keys))
@@ -64,7 +64,7 @@ class SharedExp2(Exp2):
 
     # What is known.
 
-    def outlook(self) -> Floats:
+    def outlook(self, awake: Any = None) -> Floats:
         """Probability of every action in the next single decision, for all contexts: an array of shape (C, K)."""
         engine = self.engine
         if not self.is_over():

@@ -97,6 +97,19 @@ class Shares:
         most: Floats = np.minimum(self.high, 1 - (self.low.sum() - self.low))
         return most
 
+    def among(self, awake: NDArray[np.bool_]) -> Shares:
+        """The laws of those that are awake alone: groups that could not be all of a law may exceed their limits, in proportion.
+
+        Examples
+        --------
+        >>> shares = Shares.of({0: (0.2, 0.5), (1, 2): (0, 0.3)}, 5)
+        >>> shares.among(np.array([True, True, False, False, False])).high.round(3).tolist()
+        [0.625, 0.375]
+        """
+        present, group = np.unique(self.group[awake], return_inverse=True)
+        low, high = self.low[present], self.high[present]
+        return Shares(group, low, high / min(1.0, float(high.sum())))
+
     def contains(self, law: Floats) -> bool:
         """Whether a law is in Π, up to rounding."""
         masses = np.bincount(self.group, law, minlength=len(self.low))

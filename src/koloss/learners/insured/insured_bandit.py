@@ -36,8 +36,8 @@ from koloss.designs import Design
 from koloss.errors import NoDistribution
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.exp2 import Epoch
-from koloss.learners.bandit.masks import Masked, draw_among
 from koloss.learners.bandit.setup import points_engine
+from koloss.learners.bandit.subsets import NONE_ADDED, Bools
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import refuse_extras
 from koloss.learners.insured import contextual
@@ -47,7 +47,6 @@ from koloss.learners.insured.forecast import forecaster_for
 from koloss.learners.insured.growing import Growth
 from koloss.learners.insured.operated import Operated
 from koloss.learners.insured.policies import UserPolicy, make_policy
-from koloss.learners.insured.roster import NOBODY, Bools
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.insured.watched import Watched
@@ -182,12 +181,10 @@ class InsuredBandit(Operated):
         self._growth = growth
         if growth is not None:
             self._name_actions()
-            self._offer(growth.first, NOBODY)
-            self._roster.met = growth.first
+            self._offer(growth.first, NONE_ADDED)
         if settings.absent:
             offered = self._roster.without(np.array(settings.absent))
-            self._offer(offered, NOBODY)
-            self._roster.met = offered
+            self._offer(offered, NONE_ADDED)
         if self._is_short:
             self._take_over("short")
 
@@ -220,7 +217,9 @@ class InsuredBandit(Operated):
             context = self._no_context(context, count)
         refuse_extras(context, None)
         stage, size = self._stage, count or 1
-        mask = None if allowed is None else self._roster.among(self._allowed(allowed))
+        if allowed is not None and self.settings.shares is not None:
+            raise ValueError("`allowed` must be left out where there are `shares`")
+        mask = None if allowed is None else self._asked_for(self._allowed(allowed))
         if isinstance(stage, Watched):
             among = None if mask is None else self._explored_among(mask)
             drawn = stage.draw(count, self._rng, self.ledger, among)
@@ -239,23 +238,24 @@ class InsuredBandit(Operated):
     def _draw_robust(self, count: int | None, mask: Bools | None) -> tuple[Any, Drawn]:
         """Actions of the robust learner; and what the policy would have played is put down."""
         exp2, size = self._wake(), count or 1
-        if mask is not None:
-            design, recorded = self.settings.design, self._recorded
-            masked, actions, p = draw_among(exp2, mask, count, self._rng, design, recorded)
-            self._pending.draw(p, size)
-            self._counts.masked += size
-            return masked, actions
-        if self._may_return:
+        self._counts.masked += 0 if mask is None else size
+        if mask is None and self._may_return:
             first = self.ledger.made
             best = lowest(self._forecaster.mean, self._account.offered)
             self._chances.put_down(range(first, first + size), best)
-        epoch, actions = exp2.draw(count, self._rng, self.ledger)
+        awake = self._roster.among(None) if mask is None else mask
+        epoch, actions = exp2.draw(count, self._rng, awake)
         self._pending.draw(to_numpy(epoch.law.p), size)
         return epoch, actions
 
     def _explored_among(self, mask: Bools) -> Exploration:
         """How a policy explores in a request among some of the actions."""
-        return self._masks.find(mask, self.engine, self.settings.design, self._roster.era)
+        return self._masks.find(mask, self.engine, self._roster.changes)
+
+    def _asked_for(self, allowed: Bools | None) -> Bools | None:
+        """Which of the actions on offer may be chosen in a request; None where all of these may."""
+        mask = self._roster.among(allowed)
+        return None if mask is None or (mask == self._roster.offered).all() else mask
 
     def _limits(self) -> tuple[float, float]:
         return self._units.hull.limits
@@ -302,7 +302,7 @@ class InsuredBandit(Operated):
             self._growth.look(self)
 
     def _learn_robust(
-        self, law: Epoch | Late | Masked, entries: Sequence[Entry[Any]], losses: Sequence[Any]
+        self, law: Epoch | Late, entries: Sequence[Entry[Any]], losses: Sequence[Any]
     ) -> None:
         """Losses of the robust learner: the forecasts of the policies hear them, too."""
         robust, units = self._robust, self._units
@@ -311,14 +311,14 @@ class InsuredBandit(Operated):
             self._forecaster.update(entry.key, (float(loss) - units.center) / units.width)
             self._pending.open(None, entry.key, entry.heard)
             best = self._chances.chosen.pop(entry.id, None)
-            if best is not None and not isinstance(law, Masked):
+            if best is not None:
                 mean = self._forecaster.mean
                 gain = robust.gain(law, entry.key, float(loss), best, mean)
                 self._chances.compare(gain / units.width)
         robust.learn(law, keys_of(entries), losses)
         if self._deserves_a_chance():
             self._re_arm("forecast")
-        if self._growth is not None and not isinstance(law, Masked):
+        if self._growth is not None:
             self._growth.look(self)
 
     def _hear_range(self, loss: float, law: Round) -> None:
@@ -357,14 +357,12 @@ class InsuredBandit(Operated):
             )
         stage = self._stage
         if not isinstance(stage, Watched):
-            return stage.outlook()
+            return stage.outlook(self._roster.among(None))
         p = stage.outlook(self.ledger)
         if not isinstance(p, str):
             return p
-        exp2 = self._robust.exp2 or self._robust.fresh(
-            self.ledger.made, self._roster, self._account
-        )
-        return exp2.outlook()
+        exp2 = self._robust.exp2 or self._robust.fresh(self.ledger.made)
+        return exp2.outlook(self._roster.among(None))
 
     # Snapshots.
 

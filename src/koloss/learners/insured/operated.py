@@ -10,7 +10,8 @@ import numpy as np
 from koloss.core.arrays import as_flag
 from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee
-from koloss.learners.bandit.exp2 import Epoch, Exp2
+from koloss.learners.bandit.exp2 import Exp2
+from koloss.learners.bandit.subsets import NONE_ADDED, Bools, Rows, as_rows
 from koloss.learners.base import Recommendation, refuse_extras
 from koloss.learners.insured.context_promise import prove_segments
 from koloss.learners.insured.diagnostics import InsuredDiagnostics, diagnose_insured
@@ -18,14 +19,13 @@ from koloss.learners.insured.exploration import Floats, lowest
 from koloss.learners.insured.per_context import ContextRound
 from koloss.learners.insured.policies import BuiltIn, UserPolicy
 from koloss.learners.insured.promise import prove_insured, realise_insured
-from koloss.learners.insured.roster import NOBODY, Bools, Rows, as_rows, explore
+from koloss.learners.insured.roster import explore
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.segment_diagnostics import SegmentDiagnostics, diagnose_segments
 from koloss.learners.insured.state import InsuredState
 from koloss.learners.insured.watched import Watched
 from koloss.learners.ledger import Told
 from koloss.learners.sharing import locked
-from koloss.learners.waiting import Late
 
 
 class Operated(InsuredState):
@@ -114,7 +114,7 @@ class Operated(InsuredState):
         self.settings.check_roster()
         gone = as_rows("rows", rows, len(self.engine.points), self.settings.actions)
         if len(gone):
-            self._offer(self._roster.without(gone), NOBODY)
+            self._offer(self._roster.without(gone), NONE_ADDED)
 
     @locked
     def add(self, rows: Any) -> None:
@@ -131,22 +131,18 @@ class Operated(InsuredState):
     def _offer(self, offered: Bools, added: Rows) -> None:
         """Other actions are offered from now on."""
         roster, stage, exp2 = self._roster, self._last, self._robust.exp2
-        era, design = roster.era + 1, self.settings.design
-        first = explore(self.engine, offered, design, stage.designs + 1, era)
-        robust = None if exp2 is None else self._robust.offered(exp2, offered)
+        era = roster.changes + 1
+        first = explore(self.engine, offered, stage.designs + 1, era)
         if isinstance(self._policy, UserPolicy):
             self._policy.offer(offered)
         # Nothing can fail from here on.
-        roster.offer(offered, added)
+        roster.offer(offered)
         self._account.offer(offered, added, era)
         self._first = first
         stage.offer(first)
         self._chances.chosen.clear()
-        if exp2 is not None and robust is not None:
-            laws = [self.ledger.current, *(entry.law for entry in self.ledger)]
-            heard_of = {law.number for law in laws if isinstance(law, (Epoch, Late))}
-            exp2.offer(*robust, added, era, heard_of)
-            roster.price = max(roster.price, exp2.price)
+        if exp2 is not None and len(added):
+            exp2.add(added)
 
     @locked
     def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
@@ -188,7 +184,7 @@ class Operated(InsuredState):
             return self._named(self._game.recommend(context))
         refuse_extras(self._no_context(context), None)
         if isinstance(self._stage, Exp2):
-            return self._named(self._stage.recommend())
+            return self._named(self._stage.recommend(self._roster.among(None)))
         index = lowest(self._forecaster.mean, self._account.offered)
         loss = float(self._forecaster.mean[index]) * self._units.width + self._units.center
         best = self.engine.points[index]

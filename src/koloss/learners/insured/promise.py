@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from koloss.guarantees import Guarantee, insured, promises
 from koloss.learners.bandit.exp2 import Epoch, prove, within_shares
-from koloss.learners.bandit.masks import Masked
+from koloss.learners.bandit.promised import among_some
 from koloss.learners.bandit.realised import (
     bias_of,
     check,
@@ -61,8 +61,10 @@ def _proved(learner: InsuredState, rounds: int) -> Guarantee:
         robust, hull = learner._robust.tuned(halvings), learner._units.hull
         promise = prove(robust, robust.rates, learner.batch, rounds, settings.horizon, played, hull)
         exp2 = learner._robust.exp2
-        revived = 0 if exp2 is None else exp2.revived
-        return learner._roster.promise(promise, robust, revived)
+        totals = None if exp2 is None else exp2.totals
+        if totals is None and not learner._roster.changes:
+            return promise
+        return among_some(promise, robust, totals, learner._roster.among(None))
 
     if learner._is_short:
         return within_shares(bound(0, rounds), learner.robust)
@@ -93,7 +95,7 @@ def realise_insured(learner: InsuredState) -> Guarantee:
             "`realised` must be False with contexts, where `diagnostics` has the accounts"
         )
     lacking = {
-        "after actions were added or withdrawn": learner._roster.era > 0,
+        "after actions were added or withdrawn": learner._roster.changes > 0,
         "after requests among some of the actions": learner._counts.masked > 0,
     }
     for where, lacks in lacking.items():
@@ -168,4 +170,4 @@ def _seen(learner: InsuredState, rounds: int) -> tuple[promises.Played, insured.
 
 def _is_robust(law: Any) -> bool:
     """Whether a law is the robust learner's."""
-    return isinstance(law, (Late, Epoch, Masked))
+    return isinstance(law, (Late, Epoch))

@@ -17,8 +17,8 @@ from koloss.learners.bandit.auto import widest
 from koloss.learners.bandit.coordinates import without_units
 from koloss.learners.bandit.pairs import in_context
 from koloss.learners.bandit.settings import DESIGNS, BanditSettings
+from koloss.learners.bandit.subsets import as_rows
 from koloss.learners.insured.policies import check_named
-from koloss.learners.insured.roster import as_rows
 from koloss.learners.settings import Described, Settings
 from koloss.proxy import Proxy
 

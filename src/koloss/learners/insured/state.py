@@ -9,9 +9,10 @@ from typing import Any
 from koloss.core import linalg
 from koloss.guarantees import bandit, insured
 from koloss.learners.bandit.exp2 import Epoch, Exp2
-from koloss.learners.bandit.masks import Masked, check_rows
 from koloss.learners.bandit.placing import restored
 from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.saved import check_awake
+from koloss.learners.bandit.subsets import Roster
 from koloss.learners.base import Learner
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.allowance import Allowance
@@ -27,13 +28,12 @@ from koloss.learners.insured.per_context import ContextRound
 from koloss.learners.insured.policies import BuiltIn, UserPolicy, check_given, restore_policy
 from koloss.learners.insured.promise import Counts
 from koloss.learners.insured.robust import Robust
-from koloss.learners.insured.roster import Masks, Roster
+from koloss.learners.insured.roster import Masks
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
-from koloss.learners.insured.specialists import Specialists
 from koloss.learners.insured.units import Units
 from koloss.learners.insured.watched import Watched
-from koloss.learners.reading import Reader
+from koloss.learners.reading import Reader, plain
 from koloss.learners.sharing import locked
 
 
@@ -95,9 +95,9 @@ class InsuredState(Learner[InsuredSettings, Any]):
             stage.low, stage.high = units.heard
         return stage
 
-    def _wake(self) -> Specialists:
+    def _wake(self) -> Exp2:
         """The robust learner, awake."""
-        return self._robust.wake(self.ledger.made, self._roster, self._account)
+        return self._robust.wake(self.ledger.made)
 
     def _name_actions(self) -> None:
         if self._growth is None:
@@ -144,7 +144,7 @@ class InsuredState(Learner[InsuredSettings, Any]):
         return () if exp2 is None else exp2.late_lengths
 
     def _condensed(self, law: Any, keys: Sequence[Any]) -> Sequence[Any] | None:
-        if isinstance(law, (ContextRound, Masked)):
+        if isinstance(law, ContextRound):
             return None
         if isinstance(law, Round):
             return law.condensed(keys)
@@ -152,7 +152,7 @@ class InsuredState(Learner[InsuredSettings, Any]):
         assert exp2 is not None
         return exp2.condensed(law, keys)
 
-    def _law_from_dict(self, data: Reader) -> Round | Epoch | Masked | ContextRound:
+    def _law_from_dict(self, data: Reader) -> Round | Epoch | ContextRound:
         if self._game is not None:
             return self._game.play.round_from_dict(data)
         if data.has_key("choice"):
@@ -190,7 +190,7 @@ class InsuredState(Learner[InsuredSettings, Any]):
             "chances": self._chances.to_dict(),
             "paused": self._paused,
             "account": self._account.to_dict(),
-            "roster": self._roster.to_dict(),
+            "roster": plain(self._roster, "offered", "changes") if self._roster.changes else None,
             "first": self._first.number,
             "pending": self._pending.state(),
             "watched": watched.to_dict(),
@@ -247,13 +247,16 @@ class InsuredState(Learner[InsuredSettings, Any]):
         flights = FirstLook if settings.in_play else Pending
         self._pending = flights.from_state(self._forecaster, data.part("pending"))
         if data.has("roster"):
-            self._roster = Roster.from_dict(data.part("roster"), N)
+            said = data.part("roster")
+            said.fill(self._roster, "offered", "changes")
+            if not (self._roster.offered.any() and self._roster.changes):
+                said.refuse("offered", "must hold an action, of an era after the first", None)
             self._account.offered = offered = self._roster.offered
             if isinstance(self._policy, UserPolicy):
                 self._policy.offer(offered)
             if isinstance(self._forecaster, GrownForecaster):
                 self._forecaster.watch(engine.features, offered)
-        era = self._roster.era
+        era = self._roster.changes
         kept = [
             Exploration.from_dict(one, N, m, era, engine.features)
             for one in data.parts("explorations")
@@ -267,10 +270,9 @@ class InsuredState(Learner[InsuredSettings, Any]):
         self._last.load(data.part("watched"), self._explorations)
         sleeps = data.flag("sleeps")
         if data.has("exp2"):
-            exp2 = Specialists.from_dict(robust, data.part("exp2"), settings.horizon)
-            self._robust.exp2, exp2.born = exp2, self._account.born
-            if exp2.latest.number != era:
-                data.refuse("exp2.eras", "must end with that of now", exp2.latest.number)
+            said, n = data.part("exp2"), settings.horizon
+            tuned = self._robust.engine_for(None if n is None else said.count("horizon", 1, n))
+            self._robust.exp2 = exp2 = Exp2.from_dict(tuned, said, n)
             if not sleeps:
                 self._stage = exp2
         elif self._is_short:
@@ -292,10 +294,10 @@ class InsuredState(Learner[InsuredSettings, Any]):
         if isinstance(latest, Round) and latest.choice is None and latest.law is None:
             data.refuse("ledger.current", "must have a law to be drawn from", None)
         if stage is not None:
-            if isinstance(latest, Epoch) and latest.number > stage.latest.first:
+            if isinstance(latest, Epoch):
                 stage.epoch = latest
             stage.check(data)
-        check_rows(data, ledger)
+        check_awake(data, ledger)
         if any(isinstance(entry.law, Epoch) and entry.key < 0 for entry in ledger):
             data.refuse("ledger.keys", "must be rows where the robust learner plays", -1)
 
