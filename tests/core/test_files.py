@@ -7,7 +7,7 @@ import os
 import signal
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from os import _exit as leave
+from os import _exit as exit_at_once
 
 import pytest
 
@@ -132,7 +132,7 @@ def test_threads_and_processes_have_a_lock_in_turn(tmp_path):
     child = os.fork()
     if child == 0:
         add()
-        leave(0)
+        exit_at_once(0)
     with ThreadPoolExecutor(3) as pool:
         for one in [pool.submit(add) for _ in range(3)]:
             one.result()
@@ -195,9 +195,9 @@ def test_a_fork_has_no_lock_of_its_parents(tmp_path):
         if child == 0:
             try:
                 with locked(path, wait=0):
-                    leave(1)
+                    exit_at_once(1)
             except BlockingIOError:
-                leave(0)
+                exit_at_once(0)
         assert os.waitpid(child, 0)[1] == 0
     ready, tell = os.pipe()
     holder = os.fork()

@@ -16,6 +16,7 @@ from koloss.errors import CommitUnknown, StoreError
 from koloss.studies import postgres_connections
 from koloss.studies.events import Event
 from koloss.studies.stores import open_store
+from tests.support import inside
 from tests.support.postgres import FIRST, add, failure, numbers
 from tests.support.studies import bandit, kinds, loss_of
 
@@ -230,9 +231,9 @@ def test_commits_wait_for_the_disk_unless_told_otherwise(
         assert len(facts["warnings"]) == len(words)
         assert all(word in warning for word, warning in zip(words, facts["warnings"], strict=True))
         with other.transaction("prices") as log:
-            assert log._run("SHOW synchronous_commit").fetchone() == (used,)
-            assert log._run("SHOW transaction_isolation").fetchone() == ("read committed",)
-            assert int(log._run("SHOW tcp_keepalives_idle").fetchone()[0]) == 30
+            assert inside.answers(log, "SHOW synchronous_commit") == [(used,)]
+            assert inside.answers(log, "SHOW transaction_isolation") == [("read committed",)]
+            assert int(inside.answers(log, "SHOW tcp_keepalives_idle")[0][0]) == 30
         # Nothing of it stays in the session, which may be another program's next.
-        assert other._read("SHOW synchronous_commit") == [(default,)]
-        assert int(other._read("SHOW tcp_keepalives_idle")[0][0]) != 30
+        assert inside.reads(other, "SHOW synchronous_commit") == [(default,)]
+        assert int(inside.reads(other, "SHOW tcp_keepalives_idle")[0][0]) != 30

@@ -124,7 +124,7 @@ class Failing:
     ],
 )
 def test_a_statement_that_fails(store, statement, code, kind):
-    store._db = Failing(inside.database(store), statement, code)
+    inside.database(store, Failing(inside.database(store), statement, code))
     with pytest.raises(StoreError, match=r"a\.db: simulated") as caught:
         append(store, "a")
     assert type(caught.value) is kind
@@ -136,9 +136,8 @@ def test_a_statement_that_fails(store, statement, code, kind):
 def test_what_is_erased_is_committed_where_the_log_cannot_be_cut(store, caplog):
     with store.transaction("a") as log:
         log.bind("somebody", 0)
-    store._db = Failing(
-        inside.database(store), "pragma wal_checkpoint(truncate)", sqlite3.SQLITE_IOERR
-    )
+    failing = "pragma wal_checkpoint(truncate)", sqlite3.SQLITE_IOERR
+    inside.database(store, Failing(inside.database(store), *failing))
     with store.transaction("a") as log:
         assert log.forget_subject("somebody") == 1
     assert "what was erased is still in the log (simulated)" in caplog.text

@@ -85,7 +85,7 @@ def all_draws(learner, allowed):
     rows, coin = [], 0.0
     while coin < 1 - 1e-12:
         one = copy.deepcopy(learner)
-        one._rng = Coin(coin + 1e-13)
+        inside.coins(one, Coin(coin + 1e-13))
         decision = one.ask(allowed=allowed)
         rows.append((one, decision))
         coin += decision.probability

@@ -12,6 +12,7 @@ import pytest
 
 import koloss as kl
 from koloss.errors import ForkedLearner, UnknownDecision
+from tests.support import inside
 from tests.support.cases import LEARNERS, POINTS
 from tests.support.forks import in_fork
 
@@ -73,7 +74,7 @@ def test_a_learner_that_another_thread_was_changing_is_not_used():
     held, done = threading.Event(), threading.Event()
 
     def hold():
-        with learner._lock:
+        with inside.lock(learner):
             held.set()
             done.wait()
 

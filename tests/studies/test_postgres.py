@@ -19,6 +19,7 @@ from koloss.studies.postgres_statements import EVENTS, OF_DECISION, OF_REQUEST, 
 from koloss.studies.sqlite_log import make_tables
 from koloss.studies.stores import open_store
 from koloss.testing import StoreContract
+from tests.support import inside
 from tests.support.forks import in_fork
 from tests.support.postgres import FIRST, add, failure, numbers
 
@@ -88,7 +89,7 @@ def test_two_writers_of_one_event_cannot_both_be_right(server, schema, store):
         rogue.execute("DELETE FROM koloss_events WHERE seq = 2")
 
     def body(log):
-        log._run("UPDATE koloss_studies SET last = 7")
+        inside.answers(log, "UPDATE koloss_studies SET last = 7 RETURNING last")
         log.append([Event(2, "paused", micros=2)])
 
     assert "does not end with event 1" in str(failure(store, body))

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 from contextlib import closing
+from os import _exit as exit_at_once
 from pathlib import Path
 
 import pytest
@@ -472,7 +473,7 @@ def test_the_end_of_a_transaction_in_a_fork_commits_nothing(store):
         except KeyError:
             return "in the parent"
         except StoreError:
-            os._exit(0)
+            exit_at_once(0)
 
     assert leave() == "in the parent"
     assert numbers(store) == [1]

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from os import _exit as exit_at_once
 from typing import Any
 
 import numpy as np
@@ -612,7 +613,7 @@ def test_a_fork_in_the_middle_of_another_threads_call_is_not_stuck(tmp_path: Any
         pid = os.fork()
         if pid == 0:
             inside.queue(inside.worker(study)).clear()
-            os._exit(0 if study.ask().id == 1 else 1)
+            exit_at_once(0 if study.ask().id == 1 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert study.ask().id == 2
     study.close()
@@ -636,8 +637,8 @@ def test_processes_share_one_history(tmp_path: Any) -> None:
             try:
                 work()
             except BaseException:
-                os._exit(1)
-            os._exit(0)
+                exit_at_once(1)
+            exit_at_once(0)
     for child in children:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     with kl.Study.open(url, "prices") as study:

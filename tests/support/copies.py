@@ -6,6 +6,7 @@ import copy
 
 from koloss.core.random import LEARNERS, as_generator
 from koloss.learners.ledger import new_mark
+from tests.support import inside
 
 
 def fresh_copy(learner, rng=None):
@@ -13,5 +14,5 @@ def fresh_copy(learner, rng=None):
     again = copy.deepcopy(learner)
     again.ledger.mark = new_mark()
     if rng is not None:
-        again._rng = as_generator(rng, LEARNERS)
+        inside.coins(again, as_generator(rng, LEARNERS))
     return again

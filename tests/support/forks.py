@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import warnings
-from os import _exit as leave
+from os import _exit as exit_at_once
 
 
 def in_fork(work):
@@ -22,7 +22,7 @@ def in_fork(work):
             with os.fdopen(send, "wb") as pipe:
                 pickle.dump(answer, pipe)
         finally:
-            leave(0)
+            exit_at_once(0)
     os.close(send)
     with os.fdopen(receive, "rb") as pipe:
         data = pipe.read()

@@ -9,6 +9,21 @@ from typing import Any
 
 from koloss.proxy.pivoted_cholesky import Factor
 
+# All learners.
+
+
+def coins(learner: Any, others: Any = None) -> Any:
+    """The generator that a learner throws its coins with; others from now on, where they are given."""
+    if others is not None:
+        learner._rng = others
+    return learner._rng
+
+
+def lock(learner: Any) -> Any:
+    """What a thread holds while it changes a learner."""
+    return learner._lock
+
+
 # Learners under bandit feedback.
 
 
@@ -71,6 +86,11 @@ def units(learner: Any) -> Any:
     return learner._units
 
 
+def take_over(learner: Any) -> None:
+    """Stop the policy in play, as by evidence."""
+    learner._take_over("evidence")
+
+
 def growth(learner: Any) -> Any:
     """How a set of actions grows."""
     return learner._growth
@@ -102,9 +122,23 @@ def columns(mean: Any) -> Any:
 # Studies and stores.
 
 
-def database(store: Any) -> Any:
-    """The connection of an SQLite store."""
+def database(store: Any, other: Any = None) -> Any:
+    """The connection of an SQLite store; another one from now on, where it is given."""
+    if other is not None:
+        store._db = other
     return store._db
+
+
+def answers(log: Any, statement: str) -> list[Any]:
+    """What a statement gives in a transaction of a PostgreSQL store."""
+    rows: list[Any] = log._run(statement).fetchall()
+    return rows
+
+
+def reads(store: Any, statement: str) -> list[Any]:
+    """What a statement gives outside of transactions."""
+    rows: list[Any] = store._read(statement)
+    return rows
 
 
 def worker(study: Any) -> Any:

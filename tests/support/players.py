@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from dataclasses import replace
-from os import _exit as leave
+from os import _exit as exit_at_once
 from pathlib import Path
 
 import koloss as kl
@@ -28,7 +28,7 @@ def make(job, mine, theirs):
     if trouble == "error":
         raise RuntimeError("no luck")
     if trouble == "death":
-        leave(1)
+        exit_at_once(1)
     if trouble == "death once" and not Path(job.carried).exists():
         Path(job.carried).touch()  # it has happened
         os.kill(os.getpid(), signal.SIGKILL)
@@ -43,17 +43,17 @@ def square(number):
     if number < 0:
         raise ValueError("negative")
     if number == 13:
-        leave(0)
+        exit_at_once(0)
     return number**2
 
 
 def abort():
-    leave(1)
+    exit_at_once(1)
 
 
 def deadly(seed):
     if seed.spawn_key[0] == 1:
-        leave(1)
+        exit_at_once(1)
     return kl.ExpWeights(POINTS, kernel=kl.Linear(), horizon=5, rng=seed)
 
 

@@ -126,7 +126,7 @@ def test_the_bound_holds_from_any_anchor(name):
     epoch, engine = exp2.epoch, exp2.engine
     m = engine.problem.rank
     if epoch.over:
-        epoch = exp2.new_epoch(learner._rng, at_once=False)
+        epoch = exp2.new_epoch(inside.coins(learner), at_once=False)
     largest, without = 0.0, 0
     for _ in range(200):
         anchor, moved = coins.normal(size=(2, m)) * 10.0 ** coins.uniform(-3, 1, (2, 1))

@@ -33,7 +33,7 @@ def resumed(state, seed=None, policy=None):
     """The learner of a snapshot, with random numbers of its own where there is a seed."""
     learner = kl.InsuredBandit.from_state(state, policy=policy)
     if seed is not None:
-        learner._rng = np.random.default_rng(seed)
+        inside.coins(learner, np.random.default_rng(seed))
     return learner
 
 

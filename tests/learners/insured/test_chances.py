@@ -77,7 +77,7 @@ def test_the_gain_is_without_bias_by_enumeration(settings):
     rng = np.random.default_rng(0)
     for _ in range(30):
         learner.tell(learner.ask(), float(rng.random()))
-    learner._take_over("evidence")
+    inside.take_over(learner)
     for _ in range(20):
         learner.tell(learner.ask(), float(rng.random()))
     state, p = learner.state(), learner.distribution

@@ -19,7 +19,7 @@ CENTER = np.array([0.3, 1.2, 0.7, 0.45])
 
 
 def mean_loss(x):
-    return 0.2 + 0.6 * float(np.square((x - CENTER) / BOX._sides).mean())
+    return 0.2 + 0.6 * float(np.square((x - CENTER) / (BOX.bounds()[1] - BOX.bounds()[0])).mean())
 
 
 def made(actions=BOX, **settings):
@@ -99,7 +99,7 @@ def test_first_set_is_even():
         assert actions.contains(X).all()
         # A coordinate of a Sobol' set of 64 points in a box has one point in each of 64 intervals.
         if actions is BOX:
-            cells = np.floor(64 * X / BOX._sides).astype(int)
+            cells = np.floor(64 * X / (BOX.bounds()[1] - BOX.bounds()[0])).astype(int)
             assert all(len(set(column)) == 64 for column in cells.T)
 
 

@@ -177,10 +177,10 @@ def test_proposals_do_not_depend_on_coins_in_flight(policy, monkeypatch):
         for _ in range(40):
             told(learner, learner.ask())
         other = resumed(learner.state())
-        kept = copy.deepcopy(learner._rng)
+        kept = copy.deepcopy(inside.coins(learner))
         for one, bits in ((learner, 11), (other, 12)):
             for k in range(30):
-                one._rng = np.random.default_rng(1000 * bits + k)
+                inside.coins(one, np.random.default_rng(1000 * bits + k))
                 if policy == "thompson":  # the proposal has a coin of its own, which is no secret
                     law = inside.latest_stage(one).policy.propose(
                         inside.pending(one), inside.latest_stage(one), np.random.default_rng(k)
@@ -189,7 +189,7 @@ def test_proposals_do_not_depend_on_coins_in_flight(policy, monkeypatch):
                 one.ask()
                 if policy == "thompson":
                     del inside.latest_stage(one).policy.propose
-            one._rng = copy.deepcopy(kept)
+            inside.coins(one, copy.deepcopy(kept))
         keys = [[entry.key for entry in one.ledger] for one in (learner, other)]
         assert keys[0] != keys[1]
         for one in (learner, other):

@@ -63,7 +63,7 @@ def stopped():
     """A policy that was stopped by evidence, with actions put down in the shadow."""
     learner, waiting = make(rng=4, horizon=4000, batch=4), []
     play(learner, kind, 40)
-    learner._take_over("evidence")
+    inside.take_over(learner)
     late_game(learner, 50, waiting, 40)
     assert is_robust(learner)
     assert len(inside.chances(learner).chosen) > DELAY
@@ -75,7 +75,7 @@ def second_chance():
     """One that plays again, while losses of the robust learner and of its own are in flight."""
     learner, waiting = make(rng=1, horizon=4000, batch=1), []
     play(learner, kind, 200)
-    learner._take_over("evidence")
+    inside.take_over(learner)
     start = learner.ledger.made
     while learner.alarms[-1].reason != "forecast":
         late_game(learner, 1, waiting, start)
