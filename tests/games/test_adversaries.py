@@ -9,7 +9,7 @@ import pytest
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds
-from koloss.games.watching import Shown
+from koloss.games.adversaries import Shown
 from tests.support.statistics import agrees, by_mean, differs
 
 POINTS = kl.Points(np.random.default_rng(0).random((12, 2)))

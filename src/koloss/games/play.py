@@ -16,9 +16,8 @@ import numpy as np
 
 from koloss.actions import ActionSet, Points
 from koloss.core.arrays import as_int, to_numpy
-from koloss.games.adversaries import Adversary
+from koloss.games.adversaries import Adversary, Shown
 from koloss.games.trace import Ended, Trace
-from koloss.games.watching import Shown
 from koloss.kernels import Loss
 from koloss.learners import Learner
 

@@ -13,44 +13,6 @@ from koloss.games.adversaries import Adversary, InSpace
 from koloss.kernels import Kernel
 
 
-class Shown:
-    """All that an adversary may see of a player: its law, which is checked; in games with contexts, that of a context."""
-
-    def __init__(self, player: Any, context: Any = None) -> None:
-        self._player, self._context = player, context
-
-    @property
-    def actions(self) -> Any:
-        """Those in play: an array of shape (N, d) on a finite set, otherwise the set."""
-        return self._player.actions
-
-    @property
-    def distribution(self) -> Any:
-        """Probability of every action of a finite set in the next `ask`."""
-        if self._context is not None:
-            law = self._player.distribution_for(self._context)
-        else:
-            law = self._player.distribution
-        return _checked(law, len(self.actions))
-
-    def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[Any, Any]:
-        """Next actions and their weights: all actions of a finite set, otherwise so many draws; changes nothing."""
-        if self._context is not None:
-            return self.actions, self.distribution
-        X, weights = self._player.peek(rng, count)
-        return X, _checked(weights, len(X))
-
-
-def _checked(weights: Any, count: int) -> Any:
-    p = np.asarray(to_numpy(weights), dtype=float)
-    if p.shape != (count,):
-        raise ValueError(f"`distribution` must have shape ({count},), got {p.shape}")
-    if not (p.min() >= -1e-9 and abs(p.sum() - 1) <= 1e-6):  # NaN fails, too
-        sizes = f"{p.min():.6g} and {p.sum():.6g}"
-        raise ValueError(f"`distribution` must be non-negative and sum to 1, got {sizes}")
-    return p
-
-
 class Watching(InSpace):
     """What those share that look at the player.
 
