@@ -260,18 +260,15 @@ def test_quadratic_form(family, rng):
 
 @every
 @pytest.mark.parametrize("count", [1, 2, 7])
-def test_totals_and_combinations(family, count, rng):
+def test_totals(family, count, rng):
     losses = [family.make(numbers(family, rng)) for _ in range(count)]
-    X, factors = points(6, rng), rng.standard_normal(count).tolist()
+    X = points(6, rng)
     values = np.array([loss(X) for loss in losses])
     total = kl.Loss.total(losses)
     assert type(total) is type(losses[0])
     assert_allclose(total(X), values.sum(axis=0), rtol=1e-10, atol=1e-10)
-    combination = kl.Loss.combination(factors, losses)
-    assert_allclose(combination(X), factors @ values, rtol=1e-10, atol=1e-10)
     if total.is_expansion:
         assert len(total.coefficients) == len(CENTERS)
-        assert len(combination.coefficients) == count * len(CENTERS)
 
 
 @every
@@ -288,11 +285,10 @@ def test_a_table_may_mix_families_and_kernels_and_a_total_may_not(rng):
     losses, X = [family.make(numbers(family, rng)) for family in FAMILIES], points(4, rng)
     assert_array_equal(kl.Loss.table(losses, X), [loss(X) for loss in losses])
     assert_array_equal(kl.Loss.table(losses[3:], X), [loss(X) for loss in losses[3:]])
-    for several in (kl.Loss.total, lambda these: kl.Loss.combination([1.0] * len(these), these)):
-        with pytest.raises(TypeError, match="losses of two families do not mix"):
-            several(losses)
-        with pytest.raises(ValueError, match="losses of two kernels do not mix"):
-            several(losses[3:])
+    with pytest.raises(TypeError, match="losses of two families do not mix"):
+        kl.Loss.total(losses)
+    with pytest.raises(ValueError, match="losses of two kernels do not mix"):
+        kl.Loss.total(losses[3:])
 
 
 # The axioms of a vector space with an inner product.

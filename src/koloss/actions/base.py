@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.core.arrays import LARGEST, Array, as_size
+from koloss.core.arrays import LARGEST, Array
 from koloss.core.plain import Plain
 from koloss.errors import NetTooLarge
 
@@ -61,11 +61,6 @@ class ActionSet(Plain, abc.ABC):
         """
 
 
-def as_radius(radius: float) -> float:
-    """Radius of a ball, from 1e-150 to 1e150."""
-    return as_size("radius", radius, smallest=1e-150, largest=1e150)
-
-
 def slack(X: NDArray[Any]) -> float:
     """Relative distance within which a point counts as an action: a few roundings of the point's type."""
     return max(1e-12, 4 * float(np.finfo(X.dtype).eps))
@@ -104,3 +99,9 @@ def steps(spacing: float, dimension: int) -> tuple[float, float]:
         raise ValueError(f"`spacing` must be at most {LARGEST:g}, got {spacing:.6g}")
     step = spacing * min(1.0, 2 / np.sqrt(dimension))
     return float(step), float(step * np.sqrt(dimension) / 2)
+
+
+def expanded(counts: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Row i as often as counts[i] says, and which of its repetitions each is."""
+    rows = np.repeat(np.arange(len(counts)), counts)
+    return rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)

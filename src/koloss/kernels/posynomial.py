@@ -78,10 +78,8 @@ class PosynomialLoss(Loss):
         with finite(X, self):
             return self.kernel.expansion_gradient(X, matching(self.coefficients, X))
 
-    @classmethod
-    def _table(cls, losses: Any, X: NDArray[Any]) -> NDArray[Any]:
-        coefficients = np.stack([to_numpy(loss.coefficients) for loss in losses])
-        return coefficients @ to_numpy(losses[0].kernel.features(X)).T  # type: ignore[no-any-return]
+    def _weights(self) -> NDArray[Any]:
+        return to_numpy(self.coefficients)
 
 
 @dataclass(frozen=True)
