@@ -56,12 +56,13 @@ def test_points_whose_squares_are_no_floats():
 @pytest.mark.parametrize("d", [4, 5, 6])
 @pytest.mark.parametrize("kind", [kl.Ball, kl.PositiveBall, partial(kl.PositiveBall, lower=0.2)])
 def test_points_of_a_grid_are_bounded_from_below(kind, d):
-    """By a number close to theirs, before there are any."""
+    """By a number close to theirs, before there are any; less so in a ball, where many sums are the largest."""
     step = 0.4 if kind is kl.Ball else 0.3
     axes, taken, room = kind(d)._axes(step, step * d**0.5 / 2)
     assert [len(axis) for axis in axes] == [len(axis) for axis in taken]
     exact = np.sum(sum(np.ix_(*taken)) <= room)
-    assert 0.9 * exact <= fewest(taken, room, enough=1e9) <= exact
+    share = 0.5 if kind is kl.Ball else 0.9
+    assert share * exact <= fewest(taken, room, enough=1e9) <= exact
 
 
 NETS = [

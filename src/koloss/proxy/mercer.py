@@ -7,14 +7,13 @@ that of any proxy. In several coordinates both expansions here are products of o
 
 from __future__ import annotations
 
-import functools
-import heapq
 import math
 from typing import Any
 
 import numpy as np
 
 from koloss.actions import ActionSet, Points
+from koloss.actions.base import expanded
 from koloss.core.arrays import Array, as_vector, matching, namespace, take, to_numpy, within_floats
 from koloss.kernels import Gaussian, Periodic
 from koloss.kernels.base import as_scale
@@ -198,25 +197,13 @@ def _largest_products(expansions: list[Any], count: int, smallest: float) -> tup
 
     There are `count` of them, or fewer (but one) where the others are below `smallest`.
     """
-    d, eigenvalues = len(expansions), [functools.cache(e.eigenvalue) for e in expansions]
-
-    def factors(index: tuple[int, ...]) -> list[float]:
-        return [mu(k) for mu, k in zip(eigenvalues, index, strict=True)]
-
-    start = (0,) * d
-    heap, seen = [(-float(math.prod(factors(start))), start)], {start}
-    largest: list[tuple[float, tuple[int, ...]]] = []
-    while len(largest) < count and (not largest or -heap[0][0] >= smallest):
-        negative, index = heapq.heappop(heap)
-        largest.append((-negative, index))
-        # Column i: the factors with coordinate i one further.
-        table = np.repeat(np.asarray(factors(index))[:, None], d, axis=1)
-        table[np.arange(d), np.arange(d)] = factors(tuple(k + 1 for k in index))
-        products = np.multiply.reduce(table, axis=0).tolist()
-        for i in range(d):
-            following = (*index[:i], index[i] + 1, *index[i + 1 :])
-            if following not in seen:
-                seen.add(following)
-                heapq.heappush(heap, (-products[i], following))
-    values, indices = zip(*largest, strict=True)
-    return np.asarray(indices), np.asarray(values)
+    indices, values = np.zeros((1, 0), dtype=np.int64), np.ones(1)
+    for expansion in expansions:
+        # Both are largest first, so that product i with eigenvalue j is at most that number (i + 1)(j + 1).
+        rows, place = expanded(count // np.arange(1, len(values) + 1))
+        mu = np.array([expansion.eigenvalue(k) for k in range(count)])
+        indices, values = np.column_stack([indices[rows], place]), values[rows] * mu[place]
+        order = np.lexsort([*indices.T[::-1], -values])[:count]
+        indices, values = indices[order], values[order]
+    last = max(int(np.sum(values >= smallest)), 1)
+    return indices[:last], values[:last]
