@@ -77,21 +77,6 @@ def test_eigenvalues_sum_to_the_trace(expansion, kernel, quadrature):
     assert np.all(np.diff(mu) <= 0)
 
 
-@every
-def test_features_are_roots_of_eigenvalues_times_eigenfunctions(expansion, kernel, quadrature):
-    x = quadrature[0][60:100]
-    options = {}
-    if isinstance(expansion, HermiteExpansion):
-        scale = 1 / (2 * math.sqrt(expansion.a))
-        options = {"center": expansion.centre, "scale": scale}
-    proxy = kl.mercer_features(kernel, kl.Points(x[:, None]), rank=COUNT, **options)
-    mu = np.array([expansion.eigenvalue(k) for k in range(COUNT)])
-    expected = np.sqrt(mu) * np.stack(expansion.eigenfunctions(x, COUNT), axis=1)
-    assert_allclose(proxy.eigenvalues, mu, rtol=1e-12)
-    # Sine and cosine of one frequency have the same eigenvalue, in either order: compare kernels.
-    assert_allclose(proxy.features @ proxy.features.T, expected @ expected.T, rtol=0, atol=1e-12)
-
-
 def test_converges_to_the_kernel(rng):
     X = rng.normal(size=(30, 2))
     proxy = kl.mercer_features(kl.Gaussian(1.5), kl.Points(X), tolerance=1e-9)

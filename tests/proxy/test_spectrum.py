@@ -121,14 +121,6 @@ def test_decay_is_recovered(profile, constant, rate):
     assert decay.best.slack == pytest.approx(0, abs=room)
 
 
-def test_profile_on_the_unit_interval():
-    line = kl.Box([0], [1]).net(0.005)
-    for kernel in (kl.Gaussian(0.1), kl.Gaussian(0.4)):
-        assert kl.eigendecay(kernel, line).profile == "exponential"
-    for kernel in (kl.Matern(0.5, 0.2), kl.Matern(1.5, 0.5)):
-        assert kl.eigendecay(kernel, line).profile == "polynomial"
-
-
 @pytest.mark.parametrize("smoothness, rate", [(0.5, 2.0), (1.5, 4.0)])
 def test_matern_decays_at_its_rate(smoothness, rate):
     # On the line μ_j ~ j^-(2ν + 1); discretisation spoils the end, so look at the leading ones.
