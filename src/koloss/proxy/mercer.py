@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from koloss.actions import ActionSet, Points
 from koloss.actions.base import expanded
@@ -25,6 +26,8 @@ from koloss.proxy.base import (
     allowance,
     unreachable,
 )
+
+Floats = NDArray[np.float64]
 
 MAX_RANK = 4096
 """Largest rank tried in search of a tolerance."""
@@ -45,12 +48,13 @@ class HermiteExpansion:
         self.decay = 2 * a * b / (c + a)  # c - a, without cancellation
         self.first, self.ratio = math.sqrt(2 * a / (a + b + c)), b / (a + b + c)
 
-    def eigenvalue(self, k: int) -> float:
-        """μ_k, for k = 0, 1, ..."""
-        return self.first * self.ratio**k
+    def eigenvalues(self, count: int) -> Floats:
+        """μ_0, ..., μ_{count-1}."""
+        values: Floats = self.first * self.ratio ** np.arange(count)
+        return values
 
-    def eigenfunctions(self, x: Array, count: int) -> list[Array]:
-        """φ_0(x), ..., φ_{count-1}(x), by the three-term recurrence of the normalised polynomials."""
+    def eigenfunctions(self, x: Array, count: int) -> Array:
+        """φ_0(x), ..., φ_{count-1}(x) in columns, by the three-term recurrence of the normalised polynomials."""
         xp, x = namespace(x), x - self.centre
         z = math.sqrt(2 * self.c) * x
         previous = xp.zeros_like(x)
@@ -60,7 +64,7 @@ class HermiteExpansion:
             values.append(current)
             following = math.sqrt(2 / (k + 1)) * z * current - math.sqrt(k / (k + 1)) * previous
             previous, current = current, following
-        return values
+        return xp.stack(values, axis=1)
 
 
 class FourierExpansion:
@@ -73,17 +77,18 @@ class FourierExpansion:
     def __init__(self, lengthscale: float, period: float) -> None:
         self.kappa, self.frequency = lengthscale**-2, 2 * math.pi / period
 
-    def eigenvalue(self, k: int) -> float:
-        """μ_k, for k = 0, 1, ..."""
+    def eigenvalues(self, count: int) -> Floats:
+        """μ_0, ..., μ_{count-1}."""
         from scipy.special import ive
 
-        return float(ive((k + 1) // 2, self.kappa))
+        values: Floats = ive((np.arange(count) + 1) // 2, self.kappa)
+        return values
 
-    def eigenfunctions(self, x: Array, count: int) -> list[Array]:
-        """φ_0(x), ..., φ_{count-1}(x)."""
+    def eigenfunctions(self, x: Array, count: int) -> Array:
+        """φ_0(x), ..., φ_{count-1}(x) in columns."""
         xp, theta, root = namespace(x), self.frequency * x, math.sqrt(2)
         waves = ((xp.cos if k % 2 else xp.sin)((k + 1) // 2 * theta) for k in range(1, count))
-        return [xp.ones_like(x), *(root * wave for wave in waves)]
+        return xp.stack([xp.ones_like(x), *(root * wave for wave in waves)], axis=1)
 
 
 @within_floats("`kernel`, `actions`, `center` and `scale`")
@@ -182,28 +187,33 @@ def _truncated(problem: Problem, expansions: list[Any], rank: int) -> Proxy:
     counts = indices.max(axis=0) + 1
 
     def feature_map(X: Array) -> Array:
-        xp, product = namespace(X), None
+        product = None
         for i, expansion in enumerate(expansions):
-            table = xp.stack(expansion.eigenfunctions(X[:, i], int(counts[i])), axis=1)
-            factor = take(table, indices[:, i], axis=1)
+            factor = take(expansion.eigenfunctions(X[:, i], int(counts[i])), indices[:, i], axis=1)
             product = factor if product is None else product * factor
         return product * matching(np.sqrt(mu), X)
 
     return problem.proxy("Mercer expansion", feature_map(X), feature_map, matching(mu, X))
 
 
-def _largest_products(expansions: list[Any], count: int, smallest: float) -> tuple[Any, Any]:
+def _largest_products(
+    expansions: list[Any], count: int, smallest: float
+) -> tuple[NDArray[np.int64], Floats]:
     """Multi-indices of the largest products of one-dimensional eigenvalues, largest first.
 
     There are `count` of them, or fewer (but one) where the others are below `smallest`.
     """
     indices, values = np.zeros((1, 0), dtype=np.int64), np.ones(1)
     for expansion in expansions:
-        # Both are largest first, so that product i with eigenvalue j is at most that number (i + 1)(j + 1).
-        rows, place = expanded(count // np.arange(1, len(values) + 1))
-        mu = np.array([expansion.eigenvalue(k) for k in range(count)])
-        indices, values = np.column_stack([indices[rows], place]), values[rows] * mu[place]
-        order = np.lexsort([*indices.T[::-1], -values])[:count]
-        indices, values = indices[order], values[order]
-    last = max(int(np.sum(values >= smallest)), 1)
-    return indices[:last], values[:last]
+        size = 1024
+        while size < count and expansion.eigenvalues(size)[-1] >= smallest:
+            size *= 2
+        mu = expansion.eigenvalues(min(size, count))
+        # Both are sorted: at least ij of the new products are as large as that of the i-th and the j-th, counted from 1.
+        most = np.minimum(count // np.arange(1, len(values) + 1), len(mu))
+        rows, place = expanded(most)
+        products, indices = values[rows] * mu[place], np.column_stack([indices[rows], place])
+        order = np.lexsort([*indices.T[::-1], -products])[:count]
+        order = order[: max(int(np.sum(products[order] >= smallest)), 1)]
+        indices, values = indices[order], products[order]
+    return indices, values
