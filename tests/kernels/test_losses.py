@@ -531,21 +531,15 @@ POSYNOMIAL = kl.Posynomial([[1, 1], [0, 2]])
     "make, error, message",
     [
         (lambda: kl.LinearLoss([]), ValueError, "`vector` must not be empty, got length 0"),
-        (lambda: kl.LinearLoss([math.nan]), ValueError, "`vector` must be finite"),
         (lambda: kl.LinearLoss([1e308]) * 1e9, ValueError, "`vector` must be finite"),
         (lambda: kl.QuadraticLoss([[1.0, 0.0], [0.5, 1.0]]), ValueError, "`matrix` must be symmetric, got entries that differ by 0.5"),
         (lambda: kl.QuadraticLoss(np.ones((2, 3))), ValueError, "`matrix` must be square, got shape (2, 3)"),
-        (lambda: kl.QuadraticLoss(np.empty((0, 0))), ValueError, "`matrix` must not be empty, got shape (0, 0)"),
         (lambda: kl.QuadraticLoss(np.eye(2), [1.0]), ValueError, "`vector` must have length 2, got 1"),
-        (lambda: kl.QuadraticLoss(np.eye(2), [1.0, math.nan]), ValueError, "`vector` must be finite"),
         (lambda: kl.KernelLoss(GAUSSIAN, [[1.0]], [1.0, 2.0]), ValueError, "`coefficients` must have length 1, got 2"),
         (lambda: kl.KernelLoss(GAUSSIAN, [1.0], [1.0]), ValueError, "`centers` must be 2-D, got ndim=1; for scalar points pass a column, x[:, None]"),
-        (lambda: kl.KernelLoss(GAUSSIAN, [[math.nan]], [1.0]), ValueError, "`centers` must be finite"),
-        (lambda: kl.KernelLoss(GAUSSIAN, [[1.0]], [math.nan]), ValueError, "`coefficients` must be finite"),
         (lambda: kl.KernelLoss(np.dot, [[1.0]], [1.0]), TypeError, "`kernel` must be a Kernel, got "),
         (lambda: kl.PosynomialLoss(POSYNOMIAL, [1.0]), ValueError, "`coefficients` must have length 2, got 1"),
         (lambda: kl.PosynomialLoss(GAUSSIAN, [1.0]), TypeError, "`kernel` must be a Posynomial, got Gaussian"),
-        (lambda: kl.PosynomialLoss(POSYNOMIAL, [1.0, math.inf]), ValueError, "`coefficients` must be finite"),
     ],
 )  # fmt: skip
 def test_bad_constructors(make, error, message):

@@ -267,13 +267,9 @@ def test_compact_sets_are_refused_with_the_reason(kernel, actions):
         kernel.bound,
         kernel.lipschitz,
         lambda a: kernel.modulus(0.1, a),
-        lambda a: kl.pivoted_cholesky(kernel, a),
         lambda a: kl.pivoted_cholesky(kernel, a, spacing=0.5),
-        lambda a: kl.kernel_pca(kernel, a, rank=2),
         lambda a: kl.exact_features(kernel, a),
-        lambda a: kl.eigendecay(kernel, a),
         lambda a: kl.BanditExpWeights(a, kernel, horizon=10),
-        lambda a: kl.BanditExpWeights(a, kernel, horizon=10, spacing=0.5),
     ]
     for use in uses:
         with pytest.raises(

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 from scipy.special import zeta
 
 import koloss as kl
 from koloss.errors import ToleranceUnreachable
 from koloss.proxy import Decay
-from tests.support.statistics import agrees, by_share, differs
 
 LINE = kl.Points(np.linspace(0, 1, 150)[:, None])
 
@@ -261,24 +260,6 @@ class TestSampleSize:
 
 class TestSamples:
     """Draws in place of the whole set."""
-
-    def test_reproducible(self):
-        first, same, other = (
-            kl.eigendecay(kl.Gaussian(0.3), LINE, samples=50, rng=seed) for seed in (1, 1, 2)
-        )
-        assert_array_equal(first.eigenvalues, same.eigenvalues)
-        assert abs(first.eigenvalues[0] - other.eigenvalues[0]) > 1e-6
-        assert (first.size, first.sampled) == (50, True)
-
-    def test_follow_the_measure(self):
-        weights = np.zeros(150)
-        weights[[0, 149]] = 0.25, 0.75
-        decay = kl.eigendecay(kl.Gaussian(0.01), LINE, measure=weights, samples=4000, rng=0)
-        # K = I on the two ends: the eigenvalues are the shares of the draws.
-        counts = np.round(4000 * decay.eigenvalues[:2])
-        assert 4000 * decay.eigenvalues[:2] == pytest.approx(counts)
-        assert agrees(by_share(counts[0], 4000, 0.75))
-        assert differs(by_share(counts[0], 4000, 0.5))
 
     def test_on_a_compact_set(self):
         decay = kl.eigendecay(kl.Gaussian(0.3), kl.Ball(2), samples=100, rng=0, spacing=0.5)
