@@ -57,7 +57,8 @@ class Round(ActionSet):
         if self.diameter() == 0:
             return Points([lower])
         most = max_bytes / (self.dimension * 8)
-        # As many cells as cover the volume, and the longest side; then as are counted before there are any.
+        # Lower bounds on the number of points, dearer ones later: of the cells that cover the longest side and the volume, by
+        # histograms, and while the points are made.
         with np.errstate(over="ignore"):
             least = float(np.max((upper - lower) / step))
         volume = self._log_volume() - self.dimension * math.log(step)

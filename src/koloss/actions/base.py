@@ -36,13 +36,14 @@ class ActionSet(Plain, abc.ABC):
         """Smallest and largest value of every coordinate."""
         raise TypeError(f"{self!r} has no bounds")
 
-    @abc.abstractmethod
     def diameter(self) -> float:
-        """Largest Euclidean distance between two actions."""
+        """Largest Euclidean distance between two actions, or an upper bound: by default that of the box around them."""
+        lower, upper = self.bounds()
+        return float(np.linalg.norm(upper - lower))
 
-    @abc.abstractmethod
     def norm_bound(self) -> float:
-        """Largest Euclidean norm of an action."""
+        """Largest Euclidean norm of an action, or an upper bound: by default that in the box around them."""
+        return float(np.linalg.norm(np.maximum(*np.abs(self.bounds()))))
 
     @abc.abstractmethod
     def sample(self, size: int, rng: Any = None) -> Array:
