@@ -78,11 +78,6 @@ class TestEnvelope:
         assert fit.slack == pytest.approx(np.mean(np.log(ratio)), abs=1e-9)
         assert fit.profile == profile
 
-    def test_has_the_least_mean_slack(self, decay, profile):
-        fit = getattr(decay, profile)
-        best = least_mean_slack(profile, decay.eigenvalues)
-        assert fit.slack == pytest.approx(best, rel=1e-6, abs=1e-8)
-
     @example(drops=[1e-8, 0.0])
     @given(drops=st.lists(st.floats(0.0, 3.0), min_size=2, max_size=15))
     def test_on_random_spectra(self, profile, drops):
