@@ -97,7 +97,12 @@ class Loss(Plain, abc.ABC):
     @classmethod
     def _total(cls, losses: Sequence[Any]) -> Loss:
         """Sum of losses that `_check_family` has let through."""
-        total: Loss = sum(losses[1:], losses[0])
+        first, parts = losses[0], cls._coordinates
+        sums = [
+            np.sum([to_numpy(getattr(loss, name)) for loss in losses], axis=0) for name in parts
+        ]
+        pairs = zip(parts, sums, strict=True)
+        total: Loss = first._with({name: matching(a, getattr(first, name)) for name, a in pairs})
         return total
 
     def _weights(self) -> NDArray[Any] | None:

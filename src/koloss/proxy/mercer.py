@@ -209,7 +209,7 @@ def _largest_products(
         while size < count and expansion.eigenvalues(size)[-1] >= smallest:
             size *= 2
         mu = expansion.eigenvalues(min(size, count))
-        # Both are sorted: at least ij of the new products are as large as that of the i-th and the j-th, counted from 1.
+        # Both are sorted: of the new products at least i·j are as large as that of the i-th and the j-th.
         most = np.minimum(count // np.arange(1, len(values) + 1), len(mu))
         rows, place = expanded(most)
         products, indices = values[rows] * mu[place], np.column_stack([indices[rows], place])
