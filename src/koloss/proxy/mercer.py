@@ -50,7 +50,7 @@ class HermiteExpansion:
 
     def eigenvalues(self, count: int) -> Floats:
         """μ_0, ..., μ_{count-1}."""
-        values: Floats = self.first * self.ratio ** np.arange(count)
+        values: Floats = self.first * np.power(self.ratio, np.arange(count, dtype=float))
         return values
 
     def eigenfunctions(self, x: Array, count: int) -> Array:
