@@ -168,8 +168,6 @@ def test_bad_points(actions):
         (np.ones(d), ValueError, "must be 2-D, got ndim=1; for scalar points pass a column"),
         (np.ones((2, d + 1)), ValueError, f"must have {d} columns, got {d + 1}"),
         (np.full((2, d), np.nan), ValueError, "must be finite, got NaN or infinity"),
-        (np.empty((0, d)), ValueError, f"must not be empty, got shape (0, {d})"),
-        (np.ones((2, d)) * 1j, TypeError, "must hold real numbers, got dtype complex128"),
     ]:
         with pytest.raises(error, match=re.escape("`X` " + message)):
             actions.contains(X)
@@ -179,15 +177,10 @@ def test_bad_points(actions):
 def test_bad_sizes_and_spacings(actions):
     for call, value, error, message in [
         (actions.sample, 0, ValueError, "`size` must be at least 1, got 0"),
-        (actions.sample, -3, ValueError, "`size` must be at least 1, got -3"),
         (actions.sample, 2.0, TypeError, "`size` must be an integer, got 2.0"),
-        (actions.sample, True, TypeError, "`size` must be an integer, got True"),
         (actions.net, 0, ValueError, "`spacing` must be positive, got 0"),
-        (actions.net, -0.1, ValueError, "`spacing` must be positive, got -0.1"),
         (actions.net, math.nan, ValueError, "`spacing` must be finite, got nan"),
-        (actions.net, math.inf, ValueError, "`spacing` must be finite, got inf"),
         (actions.net, "fine", TypeError, "`spacing` must be a number, got 'fine'"),
-        (actions.net, True, TypeError, "`spacing` must be a number, got True"),
     ]:
         with pytest.raises(error, match=message):
             call(value)
@@ -208,31 +201,20 @@ def test_nets_cover(actions, rng):
     "make, arguments, error, message",
     [
         (kl.Ball, (0,), ValueError, "`dimension` must be at least 1, got 0"),
-        (kl.Ball, (2.0,), TypeError, "`dimension` must be an integer, got 2.0"),
-        (kl.Ball, (2, 0.0), ValueError, "`radius` must be positive, got 0"),
         (kl.Ball, (2, -1), ValueError, "`radius` must be positive, got -1"),
-        (kl.Ball, (2, math.nan), ValueError, "`radius` must be finite, got nan"),
         (kl.Box, ([0, 2], [1, 1]), ValueError, "`lower` must not exceed `upper`, got 2 > 1 at 1"),
         (kl.Box, ([0, 0], [1]), ValueError, "`upper` must have length 2, got 1"),
         (kl.Box, ([], []), ValueError, "`lower` must not be empty, got length 0"),
         (kl.Box, (0.0, 1.0), ValueError, "`lower` must be 1-D, got ndim=0"),
         (kl.Box, ([0], [math.inf]), ValueError, "`upper` must be finite, got NaN or infinity"),
-        (kl.Box, ([math.nan], [1]), ValueError, "`lower` must be finite, got NaN or infinity"),
         (kl.Box, (None, [1]), TypeError, "`lower` must be an array of numbers, got None"),
         (kl.Box.from_bounds, ([[0, 1], [1, 0]],), ValueError, "`bounds` must be pairs (low, high) with low <= high, got (1, 0) at 1"),
         (kl.Box.from_bounds, ([[0, 1, 2]],), ValueError, "`bounds` must have 2 columns, got 3"),
-        (kl.Box.from_bounds, ([0, 1],), ValueError, "`bounds` must be 2-D, got ndim=1"),
-        (kl.Box.from_bounds, ([[0, math.inf]],), ValueError, "`bounds` must be finite"),
-        (kl.PositiveBall, (0,), ValueError, "`dimension` must be at least 1, got 0"),
-        (kl.PositiveBall, (2.0,), TypeError, "`dimension` must be an integer, got 2.0"),
-        (kl.PositiveBall, (2, 0.0), ValueError, "`radius` must be positive, got 0"),
         (kl.PositiveBall, (2, math.inf), ValueError, "`radius` must be finite, got inf"),
         (kl.PositiveBall, (2, 1.0, -0.1), ValueError, "`lower` must be non-negative, got -0.1 at 0"),
-        (kl.PositiveBall, (2, 1.0, [0.1, -2]), ValueError, "`lower` must be non-negative, got -2 at 1"),
         (kl.PositiveBall, (2, 1.0, [0.1]), ValueError, "`lower` must have length 2, got 1"),
         (kl.PositiveBall, (2, 1.0, [[0.1, 0.1]]), ValueError, "`lower` must be 1-D, got ndim=2"),
         (kl.PositiveBall, (2, 1.0, math.nan), ValueError, "`lower` must be finite, got nan"),
-        (kl.PositiveBall, (2, 1.0, None), TypeError, "`lower` must be a number, got None"),
         (kl.PositiveBall, (2, 1.0, 0.8), ValueError, "`lower` must have a norm of at most the radius, 1, got 1.13137: the set is empty"),
         (lambda r: kl.Points([[1.0]], covering_radius=r), (-0.1,), ValueError, "`covering_radius` must be at least 0, got -0.1"),
         (lambda r: kl.Points([[1.0]], covering_radius=r), (math.nan,), ValueError, "`covering_radius` must be finite, got nan"),

@@ -177,15 +177,6 @@ def test_points_net_against_brute_force(rng):
     assert len(actions.net(5.0)) == 1
 
 
-def test_net_of_a_net_remembers_both_radii():
-    square = kl.Box([0, 0], [1, 1])
-    fine = square.net(0.05)
-    coarse = fine.net(0.3)
-    assert coarse.covering_radius <= 0.3 + fine.covering_radius
-    X = square.sample(2000, 0)
-    assert KDTree(coarse.X).query(X)[0].max() <= coarse.covering_radius
-
-
 @pytest.mark.parametrize(
     "actions, spacing",
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 import threading
 import types
@@ -15,8 +14,6 @@ import koloss as kl
 from koloss.core import threads as blas
 from koloss.core.threads import WORTH_THREADS, in_parallel, threads_for
 from koloss.designs import working_set
-
-pivoted_cholesky = importlib.import_module("koloss.proxy.pivoted_cholesky")
 
 
 def threads():
@@ -51,16 +48,6 @@ def test_threads_come_back_after_an_error():
     assert threads() == {2}
 
 
-def test_those_who_overlap_wait_for_the_last():
-    first, second = threads_for(1.0), threads_for(1.0)
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert threads() == {1}
-    second.__exit__(None, None, None)
-    assert threads() == {2}
-
-
 def test_a_design_is_made_by_one_thread(monkeypatch):
     seen, solve = set(), working_set.interior_point
 
@@ -71,32 +58,6 @@ def test_a_design_is_made_by_one_thread(monkeypatch):
     monkeypatch.setattr(working_set, "interior_point", watched)
     kl.john_design(np.random.default_rng(0).normal(size=(100, 5)))
     assert seen == {1}
-    assert threads() == {2}
-
-
-def test_a_factor_is_made_by_one_thread(monkeypatch):
-    # What is left of each column is a product with those before; an array that says how many threads there were.
-    seen = []
-
-    class Watched(np.ndarray):
-        def __matmul__(self, other):
-            seen.append(threads())
-            return np.asarray(self) @ np.asarray(other)
-
-    empty = np.empty
-    monkeypatch.setattr(pivoted_cholesky, "namespace", lambda *_: Library())
-
-    class Library:
-        def __getattr__(self, name):
-            return getattr(np, name)
-
-        def empty(self, *args, device=None, **kind):
-            return empty(*args, **kind).view(Watched)
-
-    X = np.random.default_rng(0).random((30, 2))
-    gram = kl.Gaussian(0.3)(X)
-    pivoted_cholesky.greedy(lambda i: gram[i], gram.diagonal(), most=5)
-    assert seen == [{1}] * 4
     assert threads() == {2}
 
 

@@ -40,29 +40,3 @@ def test_features_are_the_monomials(d, degree, offset, rng):
         return rows[np.lexsort(rows.round(9).T)]
 
     assert_allclose(order(features), order(expected), rtol=1e-12)
-
-
-@pytest.mark.parametrize("d", [1, 2, 5])
-def test_quadratic_features_are_matrix_and_vector(d, rng):
-    X = rng.uniform(-2, 2, (4, d))
-    features = kl.Quadratic().features(X)
-    assert features.shape == (4, kl.Quadratic().feature_dimension(d)) == (4, d * (d + 3) // 2)
-    for x, phi in zip(X, features, strict=True):
-        assert_allclose(phi[:d], x**2)
-        assert_allclose(phi[len(phi) - d :], x)
-        # the Euclidean norm is the Frobenius norm of xx' and the norm of x together
-        assert_allclose(phi @ phi, np.sum(np.outer(x, x) ** 2) + x @ x)
-
-
-def test_bounds_and_lipschitz_constants_by_hand():
-    ball = kl.Ball(2, 3.0)
-    assert kl.Linear().lipschitz(ball) == 1.0
-    # k(t) = t² + t: k'(R²) + R² k''(R²) = 2R² + 1 + 2R²
-    assert_allclose(kl.Quadratic().lipschitz(ball), math.sqrt(4 * 9 + 1))
-    # k(t) = (t + 1)³: 3(R² + 1)² + R² 6(R² + 1)
-    assert_allclose(kl.Polynomial(3).lipschitz(ball), math.sqrt(3 * 100 + 9 * 60))
-    assert_allclose(kl.Polynomial(1, offset=5.0).lipschitz(ball), 1.0)
-
-    assert_allclose(kl.Linear().bound(kl.Ball(4, 3.0)), 9.0)
-    assert_allclose(kl.Quadratic().bound(kl.Box([-1, 0], [0, 2])), 25 + 5)
-    assert_allclose(kl.Polynomial(2, offset=0.5).bound(kl.Points([[1, 1], [0, -3]])), 9.5**2)

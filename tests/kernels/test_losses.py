@@ -14,8 +14,6 @@ from typing import Any
 import array_api_compat
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
@@ -128,17 +126,6 @@ def test_inner_products_and_norms(family, rng):
     assert family.make(np.zeros(family.size)).norm() == 0.0
     assert isinstance(a.inner(b), float)
     assert isinstance(a.norm(), float)
-
-
-@pytest.mark.parametrize("family", FINITE, ids=lambda family: family.name)
-def test_inner_products_are_those_of_the_features(family, rng):
-    # Least squares finds w with Φ(x)'w = ℓ(x): in its span the element of least norm is the loss itself.
-    X = points(60, rng)
-    phi = family.kernel.features(X)
-    a, b = (family.make(numbers(family, rng)) for _ in range(2))
-    w, u = (np.linalg.lstsq(phi, loss(X), rcond=None)[0] for loss in (a, b))
-    assert_allclose(a.inner(b), w @ u, rtol=1e-6)
-    assert_allclose(a.norm(), np.linalg.norm(w), rtol=1e-6)
 
 
 @every
@@ -260,18 +247,15 @@ def test_quadratic_form(family, rng):
 
 @every
 @pytest.mark.parametrize("count", [1, 2, 7])
-def test_totals_and_combinations(family, count, rng):
+def test_totals(family, count, rng):
     losses = [family.make(numbers(family, rng)) for _ in range(count)]
-    X, factors = points(6, rng), rng.standard_normal(count).tolist()
+    X = points(6, rng)
     values = np.array([loss(X) for loss in losses])
     total = kl.Loss.total(losses)
     assert type(total) is type(losses[0])
     assert_allclose(total(X), values.sum(axis=0), rtol=1e-10, atol=1e-10)
-    combination = kl.Loss.combination(factors, losses)
-    assert_allclose(combination(X), factors @ values, rtol=1e-10, atol=1e-10)
     if total.is_expansion:
         assert len(total.coefficients) == len(CENTERS)
-        assert len(combination.coefficients) == count * len(CENTERS)
 
 
 @every
@@ -288,68 +272,21 @@ def test_a_table_may_mix_families_and_kernels_and_a_total_may_not(rng):
     losses, X = [family.make(numbers(family, rng)) for family in FAMILIES], points(4, rng)
     assert_array_equal(kl.Loss.table(losses, X), [loss(X) for loss in losses])
     assert_array_equal(kl.Loss.table(losses[3:], X), [loss(X) for loss in losses[3:]])
-    for several in (kl.Loss.total, lambda these: kl.Loss.combination([1.0] * len(these), these)):
-        with pytest.raises(TypeError, match="losses of two families do not mix"):
-            several(losses)
-        with pytest.raises(ValueError, match="losses of two kernels do not mix"):
-            several(losses[3:])
+    with pytest.raises(TypeError, match="losses of two families do not mix"):
+        kl.Loss.total(losses)
+    with pytest.raises(ValueError, match="losses of two kernels do not mix"):
+        kl.Loss.total(losses[3:])
 
 
-# The axioms of a vector space with an inner product.
-
-SCALARS = st.floats(-3, 3, allow_subnormal=False)
-
-
-def vectors(family):
-    numbers = st.floats(-5, 5, allow_subnormal=False)
-    return st.lists(numbers, min_size=family.size, max_size=family.size)
-
-
-def same(a, b):
-    X = points(5, np.random.default_rng(0))
-    assert_allclose(a(X), b(X), rtol=1e-9, atol=1e-9 * max(1e3, float(np.abs(a(X)).max())))
-
-
-@pytest.mark.slow
 @every
-@given(data=st.data())
-def test_axioms_of_a_vector_space(family, data):
-    u, v, w = (family.make(np.array(data.draw(vectors(family)))) for _ in range(3))
-    s, t = data.draw(SCALARS), data.draw(SCALARS)
-    zero = family.make(np.zeros(family.size))
-    same(u + v, v + u)
-    same((u + v) + w, u + (v + w))
-    same(u + zero, u)
-    same(u - u, zero)
-    same(u - v, u + (-v))
-    same(-u, -1 * u)
-    same(s * (u + v), s * u + s * v)
-    same((s + t) * u, s * u + t * u)
-    same(s * (t * u), (s * t) * u)
-    same(u * s, s * u)
-    same(1 * u, u)
-    same(np.float32(2) * u, u + u)
-    same(np.float64(2) * u, u + u)
-    if abs(s) > 1e-3:
-        same((u / s) * s, u)
-
-
-@pytest.mark.slow
-@every
-@given(data=st.data())
-def test_axioms_of_an_inner_product(family, data):
-    u, v, w = (family.make(np.array(data.draw(vectors(family)))) for _ in range(3))
-    s = data.draw(SCALARS)
-    room = {"rel": 1e-8, "abs": 1e-6}
-    assert u.inner(v) == pytest.approx(v.inner(u), **room)
-    assert (u + v).inner(w) == pytest.approx(u.inner(w) + v.inner(w), **room)
-    assert (s * u).inner(v) == pytest.approx(s * u.inner(v), **room)
-    assert u.inner(u) == pytest.approx(u.norm() ** 2, **room)
-    assert (s * u).norm() == pytest.approx(abs(s) * u.norm(), rel=1e-6, abs=1e-3)
-    assert (u + v).norm() <= (u.norm() + v.norm()) * (1 + 1e-9) + 1e-6
-    assert abs(u.inner(v)) <= u.norm() * v.norm() * (1 + 1e-9) + 1e-6
-    parallelogram = (u + v).norm() ** 2 + (u - v).norm() ** 2
-    assert parallelogram == pytest.approx(2 * u.norm() ** 2 + 2 * v.norm() ** 2, rel=1e-6, abs=1e-3)
+def test_losses_combine_as_their_numbers_do(family, rng):
+    """So that they are a vector space, as these are."""
+    u, v, w = (numbers(family, rng) for _ in range(3))
+    made = 2 * family.make(u) - family.make(v) / 4 + np.float32(0.5) * -family.make(w)
+    same, X = family.make(2 * u - v / 4 - w / 2), points(5, rng)
+    assert_allclose(made(X), same(X), rtol=1e-10, atol=1e-10)
+    assert_allclose(made.norm(), same.norm(), rtol=1e-9)
+    assert_allclose(made.inner(family.make(u)), same.inner(family.make(u)), rtol=1e-9)
 
 
 @every
@@ -383,20 +320,6 @@ def test_arrays_inside_are_copies_nobody_can_change(family, rng):
             with pytest.raises(ValueError, match="read-only"):
                 getattr(loss, name)[...] = 0.0
         v[:] = 7.0
-        assert loss.to_dict() == before
-
-
-def test_constructor_copies_its_arguments():
-    matrix, vector, centers = np.eye(2), np.ones(2), np.ones((1, 2))
-    held = [
-        (kl.LinearLoss(vector), vector),
-        (kl.QuadraticLoss(matrix, vector), matrix),
-        (kl.QuadraticLoss(matrix, vector), vector),
-        (kl.KernelLoss(kl.Linear(), centers, [1.0]), centers),
-    ]
-    for loss, array in held:
-        before = loss.to_dict()
-        array[...] = 5.0
         assert loss.to_dict() == before
 
 
@@ -485,17 +408,6 @@ def test_posynomial_knows_its_sign():
     assert not kl.PosynomialLoss(kernel, [1.0, -1e-300]).is_posynomial
 
 
-def test_posynomial_domain_is_checked():
-    loss = kl.PosynomialLoss(kl.Posynomial([[-1, 0.5]]), [1.0])
-    for call in (loss, loss.gradient):
-        with pytest.raises(ValueError, match=r"`X` must have positive numbers in column 0, got 0"):
-            call([[0.0, 1.0]])
-        with pytest.raises(ValueError, match=r"must have non-negative numbers in column 1, got -2"):
-            call([[1.0, -2.0]])
-    with pytest.raises(ValueError, match=r"has no gradient where coordinate 1 is zero"):
-        loss.gradient([[1.0, 0.0]])
-
-
 def test_other_centers_are_joined_and_equal_ones_are_not():
     a = kl.KernelLoss(GAUSSIAN, [[0.0], [1.0]], [1.0, 2.0])
     b = kl.KernelLoss(GAUSSIAN, [[0.0], [1.0]], [0.5, -1.0])
@@ -505,12 +417,6 @@ def test_other_centers_are_joined_and_equal_ones_are_not():
     c = kl.KernelLoss(GAUSSIAN, [[2.0]], [4.0])
     assert_array_equal((a - c).centers, [[0.0], [1.0], [2.0]])
     assert_array_equal((a - c).coefficients, [1.0, 2.0, -4.0])
-
-
-def test_expansion_with_one_centre_twice():
-    loss = kl.KernelLoss(GAUSSIAN, [[0.0], [0.0]], [1.0, -1.0])
-    assert loss.norm() == 0.0
-    assert_array_equal(loss([[0.3]]), [0.0])
 
 
 def test_sum():
@@ -595,21 +501,15 @@ POSYNOMIAL = kl.Posynomial([[1, 1], [0, 2]])
     "make, error, message",
     [
         (lambda: kl.LinearLoss([]), ValueError, "`vector` must not be empty, got length 0"),
-        (lambda: kl.LinearLoss([math.nan]), ValueError, "`vector` must be finite"),
         (lambda: kl.LinearLoss([1e308]) * 1e9, ValueError, "`vector` must be finite"),
         (lambda: kl.QuadraticLoss([[1.0, 0.0], [0.5, 1.0]]), ValueError, "`matrix` must be symmetric, got entries that differ by 0.5"),
         (lambda: kl.QuadraticLoss(np.ones((2, 3))), ValueError, "`matrix` must be square, got shape (2, 3)"),
-        (lambda: kl.QuadraticLoss(np.empty((0, 0))), ValueError, "`matrix` must not be empty, got shape (0, 0)"),
         (lambda: kl.QuadraticLoss(np.eye(2), [1.0]), ValueError, "`vector` must have length 2, got 1"),
-        (lambda: kl.QuadraticLoss(np.eye(2), [1.0, math.nan]), ValueError, "`vector` must be finite"),
         (lambda: kl.KernelLoss(GAUSSIAN, [[1.0]], [1.0, 2.0]), ValueError, "`coefficients` must have length 1, got 2"),
         (lambda: kl.KernelLoss(GAUSSIAN, [1.0], [1.0]), ValueError, "`centers` must be 2-D, got ndim=1; for scalar points pass a column, x[:, None]"),
-        (lambda: kl.KernelLoss(GAUSSIAN, [[math.nan]], [1.0]), ValueError, "`centers` must be finite"),
-        (lambda: kl.KernelLoss(GAUSSIAN, [[1.0]], [math.nan]), ValueError, "`coefficients` must be finite"),
         (lambda: kl.KernelLoss(np.dot, [[1.0]], [1.0]), TypeError, "`kernel` must be a Kernel, got "),
         (lambda: kl.PosynomialLoss(POSYNOMIAL, [1.0]), ValueError, "`coefficients` must have length 2, got 1"),
         (lambda: kl.PosynomialLoss(GAUSSIAN, [1.0]), TypeError, "`kernel` must be a Posynomial, got Gaussian"),
-        (lambda: kl.PosynomialLoss(POSYNOMIAL, [1.0, math.inf]), ValueError, "`coefficients` must be finite"),
     ],
 )  # fmt: skip
 def test_bad_constructors(make, error, message):

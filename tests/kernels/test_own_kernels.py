@@ -106,7 +106,7 @@ def test_a_family_of_losses():
     assert_allclose(a(X), kernel(X, Y) @ [1.0, -2.0])
     assert_allclose(b(X), -3 * X[:, 0] ** 2)
     assert a.inner(b) == pytest.approx(a.coefficient * b.coefficient)
-    for loss in (a + b, kl.Loss.total([a, b]), kl.Loss.combination([1.0, 1.0], [a, b])):
+    for loss in (a + b, kl.Loss.total([a, b])):
         assert_allclose(loss(X), a(X) + b(X))
     assert_allclose(kl.Loss.table([a, b], X), [a(X), b(X)])
     assert kl.Loss.from_dict(json.loads(json.dumps((2 * a).to_dict()))) == 2 * a

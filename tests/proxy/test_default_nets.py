@@ -74,20 +74,6 @@ def test_is_as_fine_as_asked_or_as_allowed(kernel, actions):
         assert len(coarser) <= len(net)
 
 
-def test_grows_with_the_horizon_and_the_bandwidth():
-    box = kl.Box([0], [1])
-
-    def size(bandwidth, rounds):
-        return len(discretise(kl.Gaussian(bandwidth), box, None, rounds=rounds))
-
-    assert size(0.1, 100) < size(0.1, 10**4) < size(0.1, 10**6) <= DEFAULT_NET
-    assert size(0.5, 10**4) < size(0.05, 10**4) < size(0.005, 10**4)
-    # √(2 - 2K) ≤ 1/√n at half a spacing of 2 bandwidth/√n, to the tenth by which spacings are shortened.
-    assert 250 <= size(0.1, 2500) <= 251 / 0.9
-    # A bandwidth far beyond the set: still a net, since losses that fill their range must have a large norm.
-    assert 20 < size(100.0, 10**4) < 100
-
-
 def test_scaling_kernel_or_coordinates_changes_nothing():
     box, wide = kl.Box([0, 0], [1, 1]), kl.Box([0, 0], [1024, 1 / 8])
     plain = discretise(kl.Gaussian([0.3, 0.6]), box, None, rounds=1000)

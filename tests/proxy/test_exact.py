@@ -46,14 +46,6 @@ def test_full_rank_is_exact_everywhere(rng, kernel):
     assert_allclose(proxy(Y) @ proxy.features.T, kernel(Y, X), rtol=0, atol=1e-13 * scale)
 
 
-def test_out_of_span_is_projected():
-    proxy = kl.exact_features(kl.Linear(), kl.Points(LINE))
-    direction = LINE[-1] / np.linalg.norm(LINE[-1])
-    Y = np.array([[1.0, 0.0, 0.0], [1.0, 2.0, 3.0]])
-    assert_allclose(np.abs(proxy(Y)[:, 0]), np.abs(Y @ direction), rtol=1e-12)
-    assert_allclose(proxy.residual_at(Y), np.sum(Y**2, axis=1) - (Y @ direction) ** 2, rtol=1e-9)
-
-
 def test_coordinates_are_the_principal_axes(rng):
     X = rng.normal(size=(60, 2))
     proxy = kl.exact_features(kl.Quadratic(), kl.Points(X))

@@ -58,13 +58,6 @@ def test_every_pivot_has_the_largest_residual(X, kernel):
         assert residual.max() == pytest.approx(proxy.residual_curve[j], rel=1e-9)
 
 
-def test_lower_triangular_at_the_pivots(X):
-    proxy = kl.pivoted_cholesky(KERNELS["matern-1/2"], kl.Points(X), rank=12)
-    lower = proxy.features[proxy.pivots]
-    assert_allclose(np.triu(lower, 1), 0, rtol=0, atol=1e-14)
-    assert np.all(lower.diagonal() > 0)
-
-
 def test_more_pivots_than_the_first_allocation_holds(rng):
     X = rng.uniform(size=(200, 2))
     kernel = kl.Matern(0.5, 0.5)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.core.arrays import LARGEST, Array, as_size
+from koloss.core.arrays import LARGEST, Array
 from koloss.core.plain import Plain
 from koloss.errors import NetTooLarge
 
@@ -36,13 +36,14 @@ class ActionSet(Plain, abc.ABC):
         """Smallest and largest value of every coordinate."""
         raise TypeError(f"{self!r} has no bounds")
 
-    @abc.abstractmethod
     def diameter(self) -> float:
-        """Largest Euclidean distance between two actions."""
+        """Largest Euclidean distance between two actions, or an upper bound: by default that of the box around them."""
+        lower, upper = self.bounds()
+        return float(np.linalg.norm(upper - lower))
 
-    @abc.abstractmethod
     def norm_bound(self) -> float:
-        """Largest Euclidean norm of an action."""
+        """Largest Euclidean norm of an action, or an upper bound: by default that in the box around them."""
+        return float(np.linalg.norm(np.maximum(*np.abs(self.bounds()))))
 
     @abc.abstractmethod
     def sample(self, size: int, rng: Any = None) -> Array:
@@ -59,11 +60,6 @@ class ActionSet(Plain, abc.ABC):
         A net of more than `max_bytes` is refused by `NetTooLarge`, which has the number of points it would have, or a
         lower bound. A box takes one spacing for each coordinate, too.
         """
-
-
-def as_radius(radius: float) -> float:
-    """Radius of a ball, from 1e-150 to 1e150."""
-    return as_size("radius", radius, smallest=1e-150, largest=1e150)
 
 
 def slack(X: NDArray[Any]) -> float:
@@ -104,3 +100,9 @@ def steps(spacing: float, dimension: int) -> tuple[float, float]:
         raise ValueError(f"`spacing` must be at most {LARGEST:g}, got {spacing:.6g}")
     step = spacing * min(1.0, 2 / np.sqrt(dimension))
     return float(step), float(step * np.sqrt(dimension) / 2)
+
+
+def expanded(counts: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Row i as often as counts[i] says, and which of its repetitions each is."""
+    rows = np.repeat(np.arange(len(counts)), counts)
+    return rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -77,12 +77,6 @@ class Box(ActionSet):
         inside: NDArray[np.bool_] = np.all((lower - room <= X) & (upper + room >= X), axis=1)
         return inside
 
-    def diameter(self) -> float:
-        return float(np.linalg.norm(self._sides))
-
-    def norm_bound(self) -> float:
-        return float(np.linalg.norm(np.maximum(np.abs(self.lower), np.abs(self.upper))))
-
     def volume(self) -> float:
         """Lebesgue measure of the box."""
         return float(np.prod(self._sides))

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.actions.ball import Ball, exp
-from koloss.actions.base import MAX_NET_BYTES, ActionSet, as_radius, norms, slack, steps, too_large
-from koloss.actions.points import Points
-from koloss.core.arrays import Array, as_count, as_float, as_int, as_points, as_vector, to_numpy
+from koloss.actions.ball import Ball, Round
+from koloss.actions.base import norms, slack
+from koloss.core.arrays import Array, as_count, as_float, as_points, as_vector, to_numpy
 from koloss.core.random import as_generator
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class PositiveBall(ActionSet):
+class PositiveBall(Round):
     """Positive part of a ball, {a : |a| ≤ radius and a ≥ lower ≥ 0}, coordinate by coordinate.
 
     The home of posynomials; one with a negative exponent needs a positive bound in that coordinate.
@@ -37,8 +38,8 @@ class PositiveBall(ActionSet):
     lower: Any = 0.0  # one bound for all, or one per coordinate; kept as a tuple; |lower| ≤ radius
 
     def __post_init__(self) -> None:
-        d = as_int("dimension", self.dimension, minimum=1, maximum=10**6)
-        radius = as_radius(self.radius)
+        super().__post_init__()
+        d, radius = self.dimension, self.radius
         if isinstance(self.lower, (list, tuple)) or getattr(self.lower, "ndim", 0) > 0:
             lower = to_numpy(as_vector("lower", self.lower, length=d)).astype(float)
         else:
@@ -50,8 +51,6 @@ class PositiveBall(ActionSet):
         if norm > radius * (1 + 1e-12):
             rule = f"must have a norm of at most the radius, {radius:.6g}"
             raise ValueError(f"`lower` {rule}, got {norm:.6g}: the set is empty")
-        object.__setattr__(self, "dimension", d)
-        object.__setattr__(self, "radius", radius)
         object.__setattr__(self, "lower", tuple(lower.tolist()))
 
     @property
@@ -85,13 +84,6 @@ class PositiveBall(ActionSet):
         # Taking min(x - lower, y - lower) off two points keeps them inside and their difference as it is. What is left has
         # disjoint supports, and is longest along the coordinate of each support with the most room.
         return float(np.linalg.norm(np.sort(self._sides)[-2:]))
-
-    def norm_bound(self) -> float:
-        return self.radius
-
-    def volume(self) -> float:
-        """Lebesgue measure: a closed form where `lower` is zero, else a numerical contour integral (to 1e-9)."""
-        return exp(self._log_volume())
 
     def _log_volume(self) -> float:
         d = self.dimension
@@ -173,71 +165,18 @@ class PositiveBall(ActionSet):
             missing -= len(accepted[-1])
         return np.asarray(self.lower) + self.radius * np.concatenate(accepted)
 
-    def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:
-        # The cells around the points lower + step · (0, 1, 2, ...) cover the set; keep the points whose cell meets
-        # it, and project them on it. Projections do not lengthen distances.
-        d = self.dimension
-        step, reach = steps(as_float("spacing", spacing, positive=True), d)
+    def _axes(self, step: float, reach: float) -> tuple[list[Floats], list[Floats], float]:
+        # The points lower + step · (0, 1, 2, ...) whose cells meet the set: those whose nearest points have |x|² ≤ 1, in
+        # units of the radius. What a coordinate adds to |x|² is counted from |lower|² on.
         low, room = self._bounds
-        if room == 0:
-            return Points([self.lower])
-        # As many cells as cover the volume, and the longest side.
-        least = math.exp(min(self._log_volume() - d * math.log(step), 700)) * (1 - 1e-6)
-        with np.errstate(over="ignore"):
-            counts = np.floor(self._sides / step + 1.5)
-        least = max(least, float(counts.max()))
-        if least * d * 8 > max_bytes:
-            raise too_large(spacing, self, math.ceil(least) if least < 1e15 else least, max_bytes)
+        counts = np.floor(self._sides / step + 1.5)
         step /= self.radius
-        if d > 3:  # where the volume says little of the number of cells
-            least = _fewest_cells(low, room, step, counts, enough=max_bytes / (d * 8))
-            if least * d * 8 > max_bytes:
-                raise too_large(spacing, self, least, max_bytes)
-        grid, spent = np.zeros((1, 0)), np.zeros(1)  # |nearest point of the cell|² - |low|² so far
-        for i in range(d):
-            axis = step * np.arange(counts[i])
-            rise = _rises(low[i], step, counts[i])
-            fits = np.searchsorted(rise, room * (1 + 1e-12) - spent, side="right")
-            total = int(fits.sum())
-            if total * d * 8 > max_bytes:
-                raise too_large(spacing, self, total, max_bytes)
-            rows = np.repeat(np.arange(len(grid)), fits)
-            place = np.arange(total) - np.repeat(np.cumsum(fits) - fits, fits)
-            grid = np.column_stack([grid[rows], low[i] + axis[place]])
-            spent = spent[rows] + rise[place]
-        X = self.project(self.radius * grid)
-        return Points(X[_distinct(X, grid)], covering_radius=reach)
-
-
-def _rises(low: float, step: float, count: float) -> NDArray[np.float64]:
-    """How much the cells low + step · (0, 1, ...) of one coordinate add to |x|² at least, where they start at |low|²."""
-    rise: NDArray[np.float64] = np.maximum(step * np.arange(count) - step / 2, 0.0)
-    rise *= rise + 2 * low
-    return rise
-
-
-def _fewest_cells(
-    low: NDArray[np.float64],
-    room: float,
-    step: float,
-    counts: NDArray[np.float64],
-    *,
-    enough: float,
-    parts: int = 1024,
-) -> float:
-    """Lower bound on the number of cells whose rises add up to at most the room, or some number above `enough`.
-
-    Rises are rounded up to a multiple of room/1024; then the number of cells is a convolution of histograms.
-    """
-    found = np.zeros(parts + 1)
-    found[0] = 1.0
-    for i in range(len(low)):
-        bins = np.ceil(_rises(low[i], step, counts[i]) / room * parts)
-        axis = np.bincount(bins[bins <= parts].astype(np.int64), minlength=parts + 1)
-        found = np.convolve(found, axis)[: parts + 1]
-        if found.sum() > enough:
-            break
-    return float(found.sum())
+        axes, taken = [], []
+        for bound, count in zip(low, counts, strict=True):
+            rise = np.maximum(step * np.arange(count) - step / 2, 0.0)
+            axes.append(self.radius * (bound + step * np.arange(count)))
+            taken.append(rise * (rise + 2 * bound))
+        return axes, taken, room * (1 + 1e-12)
 
 
 def _half_normals(a: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -251,16 +190,3 @@ def _half_normals(a: NDArray[Any], size: int, rng: np.random.Generator) -> NDArr
         v[pending[yes]] = trial[yes]
         pending = pending[~yes]
     return v.reshape(size, len(a))
-
-
-def _distinct(X: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Indices without repeated projections: only grid points outside, or on the sphere, can share one."""
-    from scipy.spatial import KDTree
-
-    keep = np.ones(len(X), dtype=bool)
-    shell = np.flatnonzero(np.linalg.norm(grid, axis=1) > 1 - 1e-9)
-    if len(shell) > 1:
-        Y = X[shell] / np.abs(X[shell]).max()
-        twins = KDTree(Y).query_pairs(1e-12, output_type="ndarray")
-        keep[shell[twins.max(axis=1)]] = False
-    return np.flatnonzero(keep)

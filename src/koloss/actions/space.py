@@ -215,16 +215,6 @@ class Space(ActionSet):
         upper = np.array([0.0 if p.count == 1 else 1.0 for p in self._columns])
         return lower, upper
 
-    def diameter(self) -> float:
-        """Largest Euclidean distance between two actions, or an upper bound with constraints and conditions."""
-        lower, upper = self.bounds()
-        return float(np.linalg.norm(upper - lower))
-
-    def norm_bound(self) -> float:
-        """Largest Euclidean norm of an action, or an upper bound with constraints and conditions."""
-        lower, upper = self.bounds()
-        return float(np.linalg.norm(np.maximum(np.abs(lower), np.abs(upper))))
-
     def sample(self, size: int, rng: Any = None) -> NDArray[np.float64]:
         """Independent draws, even along each parameter's scale; with a constraint those for which it holds."""
         rng, size = as_generator(rng), as_count("size", size)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.actions.base import expanded
 from koloss.actions.parameters import identity
 from koloss.actions.points import Points
 from koloss.core.arrays import as_points, shown, to_numpy
@@ -194,8 +195,7 @@ def product(
         sizes = np.where(active, len(grids[i]), 1)
         if float(sizes.sum()) > limit:
             return None
-        rows = np.repeat(np.arange(len(X)), sizes)
-        place = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        rows, place = expanded(sizes)
         X = X[rows]
         X[:, i] = np.where(active[rows], grids[i][place], INACTIVE)
     return X[np.lexsort(X.T[::-1])]

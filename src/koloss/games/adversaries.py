@@ -166,7 +166,7 @@ class Biased(InSpace):
 
     def choose(self, t: int, player: Any) -> Loss:
         share = self.bias / (self.bias + self.noise)
-        return Loss.combination([share, 1 - share], [self.mean, self.element()])
+        return self.mean * share + self.element() * (1 - share)
 
 
 class Drifting(InSpace):

@@ -82,11 +82,16 @@ class Kernel(Plain, abc.ABC):
         """Length of the feature vector of a point with `dimension` coordinates; None where it is infinite."""
         return None
 
+    def _check_dimension(self, name: str, dimension: int) -> None:
+        """Refuse a number of coordinates for which the kernel is not defined; by default it is for any."""
+
     def _check_domain(self, name: str, X: Array) -> None:
         """Refuse points where the kernel is not defined; by default it is defined everywhere."""
+        self._check_dimension(name, X.shape[1])
 
     def _check_actions(self, actions: ActionSet) -> None:
         """Refuse sets of actions on which the kernel is not defined; by default it is defined on all."""
+        self._check_dimension("actions", actions.dimension)
 
     def length_scales(self, dimension: int) -> tuple[float, ...] | None:
         """Length on which K varies along each coordinate; None where the kernel has none.
@@ -286,6 +291,13 @@ def finite(X: Array, function: object) -> Iterator[None]:
         size = float(namespace(X).max(namespace(X).abs(X)))
         rule = f"must be smaller in size: {function!r} has no finite values there"
         raise ValueError(f"`X` {rule}, got {size:.6g}") from error
+
+
+def check_dimension(name: str, dimension: int, expected: int) -> None:
+    """Refuse points, or actions, with another number of coordinates."""
+    if dimension != expected:
+        what = "coordinates" if name == "actions" else "columns"
+        raise ValueError(f"`{name}` must have {expected} {what}, got {dimension}")
 
 
 def as_scales(name: str, value: Any) -> float | tuple[float, ...]:

@@ -70,10 +70,8 @@ class LinearLoss(Loss):
     def quadratic_form(self) -> tuple[NDArray[Any], NDArray[Any]]:
         return np.zeros((self.dimension, self.dimension)), to_numpy(self.vector)
 
-    @classmethod
-    def _table(cls, losses: Any, X: NDArray[Any]) -> NDArray[Any]:
-        table: NDArray[Any] = np.stack([to_numpy(loss.vector) for loss in losses]) @ X.T
-        return table
+    def _weights(self) -> NDArray[Any]:
+        return to_numpy(self.vector)
 
 
 class QuadraticLoss(Loss):
@@ -129,20 +127,10 @@ class QuadraticLoss(Loss):
     def quadratic_form(self) -> tuple[NDArray[Any], NDArray[Any]]:
         return to_numpy(self.matrix), to_numpy(self.vector)
 
-    @classmethod
-    def _total(cls, losses: Any) -> QuadraticLoss:
-        return cls(
-            np.sum([to_numpy(loss.matrix) for loss in losses], axis=0),
-            np.sum([to_numpy(loss.vector) for loss in losses], axis=0),
-        )
-
-    @classmethod
-    def _table(cls, losses: Any, X: NDArray[Any]) -> NDArray[Any]:
-        A = np.stack([to_numpy(loss.matrix) for loss in losses])
-        b = np.stack([to_numpy(loss.vector) for loss in losses])
-        squares = (X[:, :, None] * X[:, None, :]).reshape(len(X), -1)
-        table: NDArray[Any] = A.reshape(len(A), -1) @ squares.T + b @ X.T
-        return table
+    def _weights(self) -> NDArray[Any]:
+        matrix, cross = to_numpy(self.matrix), np.triu_indices(self.dimension, k=1)
+        parts = [np.diagonal(matrix), math.sqrt(2) * matrix[cross], to_numpy(self.vector)]
+        return np.concatenate(parts)
 
 
 class DotProduct(Kernel):

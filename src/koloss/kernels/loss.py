@@ -97,21 +97,26 @@ class Loss(Plain, abc.ABC):
     @classmethod
     def _total(cls, losses: Sequence[Any]) -> Loss:
         """Sum of losses that `_check_family` has let through."""
-        total: Loss = sum(losses[1:], losses[0])
+        first, parts = losses[0], cls._coordinates
+        sums = [
+            np.sum([to_numpy(getattr(loss, name)) for loss in losses], axis=0) for name in parts
+        ]
+        pairs = zip(parts, sums, strict=True)
+        total: Loss = first._with({name: matching(a, getattr(first, name)) for name, a in pairs})
         return total
 
-    @classmethod
-    def _combination(cls, factors: Sequence[float], losses: Sequence[Any]) -> Loss:
-        """Σ_i f_i ℓ_i of such losses."""
-        total: Loss = losses[0] * factors[0]
-        for factor, loss in zip(factors[1:], losses[1:], strict=True):
-            total = total._plus(loss, factor)
-        return total
+    def _weights(self) -> NDArray[Any] | None:
+        """Coordinates in the kernel's features, where there are any."""
+        return None
 
     @classmethod
     def _table(cls, losses: Sequence[Any], X: NDArray[Any]) -> NDArray[Any]:
         """Values of such losses at the rows of X."""
-        return np.stack([to_numpy(loss(X)) for loss in losses])
+        weights = [loss._weights() for loss in losses]
+        if weights[0] is None:
+            return np.stack([to_numpy(loss(X)) for loss in losses])
+        table: NDArray[Any] = np.stack(weights) @ to_numpy(losses[0].kernel.features(X)).T
+        return table
 
     def own_form(self) -> Loss:
         """The same element in its kernel's own form: an expansion in `Quadratic` is a `QuadraticLoss`."""
@@ -161,18 +166,12 @@ class Loss(Plain, abc.ABC):
         return losses[0]._total(losses)
 
     @staticmethod
-    def combination(factors: Sequence[float], losses: Sequence[Loss]) -> Loss:
-        """Σ_i factors[i] ℓ_i of losses of one family; an expansion keeps every centre of its parts."""
-        losses[0]._check_family(*losses[1:])
-        return losses[0]._combination(factors, losses)
-
-    @staticmethod
     def table(losses: Sequence[Loss], X: NDArray[Any]) -> NDArray[Any]:
         """Values of several losses at the n rows of X, of shape (len(losses), n); for losses of one space in one product."""
         kind, kernel = type(losses[0]), losses[0].kernel
         if all(type(loss) is kind and loss.kernel == kernel for loss in losses[1:]):
             return kind._table(losses, X)
-        return Loss._table(losses, X)
+        return np.stack([to_numpy(loss(X)) for loss in losses])
 
     def _check_family(self, *others: Loss) -> None:
         """Refuse losses that live in another space."""
@@ -296,11 +295,6 @@ class KernelLoss(Loss):
         centers = xp.concat([self.centers, matching(other.centers, self.centers)], axis=0)
         coefficients = xp.concat([self.coefficients, factor * theirs])
         return type(self)(self.kernel, centers, coefficients)
-
-    @classmethod
-    def _combination(cls, factors: Sequence[float], losses: Sequence[KernelLoss]) -> KernelLoss:
-        scaled = [f * to_numpy(loss.coefficients) for f, loss in zip(factors, losses, strict=True)]
-        return cls(losses[0].kernel, _centers(losses), np.concatenate(scaled))
 
     @classmethod
     def _total(cls, losses: Sequence[KernelLoss]) -> KernelLoss:

@@ -150,12 +150,6 @@ class Mixed(Normalised):
         lengths, hamming = tuple(scaled["number"]), tuple(scaled["choice"])
         return replace(self, lengths=lengths or self.lengths, hamming=hamming or self.hamming)
 
-    def _check_domain(self, name: str, X: Array) -> None:
-        self._check_dimension(name, X.shape[1])
-
-    def _check_actions(self, actions: ActionSet) -> None:
-        self._check_dimension("actions", actions.dimension)
-
     def _check_dimension(self, name: str, dimension: int) -> None:
         if dimension != len(self.space):
             rule = f"a column for each of the {len(self.space)} parameters of {self!r}"

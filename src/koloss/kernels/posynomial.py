@@ -24,7 +24,7 @@ from koloss.core.arrays import (
     to_numpy,
     within_floats,
 )
-from koloss.kernels.base import Kernel, finite
+from koloss.kernels.base import Kernel, check_dimension, finite
 from koloss.kernels.loss import Loss
 
 
@@ -78,10 +78,8 @@ class PosynomialLoss(Loss):
         with finite(X, self):
             return self.kernel.expansion_gradient(X, matching(self.coefficients, X))
 
-    @classmethod
-    def _table(cls, losses: Any, X: NDArray[Any]) -> NDArray[Any]:
-        coefficients = np.stack([to_numpy(loss.coefficients) for loss in losses])
-        return coefficients @ to_numpy(losses[0].kernel.features(X)).T  # type: ignore[no-any-return]
+    def _weights(self) -> NDArray[Any]:
+        return to_numpy(self.coefficients)
 
 
 @dataclass(frozen=True)
@@ -139,10 +137,12 @@ class Posynomial(Kernel):
     def feature_dimension(self, dimension: int) -> int:
         return len(self.exponents)
 
+    def _check_dimension(self, name: str, dimension: int) -> None:
+        check_dimension(name, dimension, self.dimension)
+
     def _check_domain(self, name: str, X: Array) -> None:
+        super()._check_domain(name, X)
         xp, alpha = namespace(X), np.asarray(self.exponents)
-        if X.shape[1] != self.dimension:
-            raise ValueError(f"`{name}` must have {self.dimension} columns, got {X.shape[1]}")
         lows = [float(xp.min(X[:, i])) for i in range(self.dimension)]
         for i, rule in _violations(alpha, lows):
             raise ValueError(f"`{name}` must have {rule} numbers in column {i}, got {lows[i]:.6g}")
@@ -173,9 +173,7 @@ class Posynomial(Kernel):
         """
         if not isinstance(actions, (Ball, Box, Points, PositiveBall)):
             return super()._bound(actions)  # which refuses
-        if actions.dimension != self.dimension:
-            sizes = f"{self.dimension} coordinates, got {actions.dimension}"
-            raise ValueError(f"`actions` must have {sizes}")
+        self._check_actions(actions)
         lower, upper = actions.bounds()
         for i, rule in _violations(np.asarray(self.exponents), lower.tolist()):
             place = repr(actions) if isinstance(actions, Ball) else f"{lower[i]:.6g}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from koloss.actions import ActionSet, Ball, Box
 from koloss.core.arrays import Array, Namespace, as_flag, as_float, matching
 from koloss.kernels.algebra import Product, Scaled, Sum
-from koloss.kernels.base import Kernel
+from koloss.kernels.base import Kernel, check_dimension
 from koloss.kernels.dot_product import Linear, Polynomial, Quadratic
 from koloss.kernels.posynomial import Posynomial
 
@@ -94,15 +94,15 @@ class Rescaled(Kernel):
 
     # Where it is defined, and how far Φ reaches.
 
+    def _check_dimension(self, name: str, dimension: int) -> None:
+        check_dimension(name, dimension, len(self.low))
+
     def _check_domain(self, name: str, X: Array) -> None:
-        if X.shape[1] != len(self.low):
-            raise ValueError(f"`{name}` must have {len(self.low)} columns, got {X.shape[1]}")
+        super()._check_domain(name, X)
         self.kernel._check_domain(name, self._mapped(X))
 
     def _check_actions(self, actions: ActionSet) -> None:
-        if actions.dimension != len(self.low):
-            sizes = f"{len(self.low)} coordinates, got {actions.dimension}"
-            raise ValueError(f"`actions` must have {sizes}")
+        super()._check_actions(actions)
         self.kernel._check_actions(self._image(actions))
 
     def length_scales(self, dimension: int) -> tuple[float, ...]:

@@ -80,13 +80,6 @@ class Stationary(Normalised):
         inverse = matching(1 / np.asarray(lengths), X)
         return (gradient * inverse) * inverse
 
-    def _check_domain(self, name: str, X: Array) -> None:
-        self._check_dimension(name, X.shape[1])
-
-    def _check_actions(self, actions: ActionSet) -> None:
-        if self._lengths:
-            self._check_dimension("actions", actions.dimension)
-
     def _check_dimension(self, name: str, dimension: int) -> None:
         if self._lengths and len(self._lengths) != dimension:
             rule = f"one length for each of the {dimension} coordinates of `{name}`"

@@ -7,14 +7,14 @@ that of any proxy. In several coordinates both expansions here are products of o
 
 from __future__ import annotations
 
-import functools
-import heapq
 import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from koloss.actions import ActionSet, Points
+from koloss.actions.base import expanded
 from koloss.core.arrays import Array, as_vector, matching, namespace, take, to_numpy, within_floats
 from koloss.kernels import Gaussian, Periodic
 from koloss.kernels.base import as_scale
@@ -26,6 +26,8 @@ from koloss.proxy.base import (
     allowance,
     unreachable,
 )
+
+Floats = NDArray[np.float64]
 
 MAX_RANK = 4096
 """Largest rank tried in search of a tolerance."""
@@ -46,12 +48,13 @@ class HermiteExpansion:
         self.decay = 2 * a * b / (c + a)  # c - a, without cancellation
         self.first, self.ratio = math.sqrt(2 * a / (a + b + c)), b / (a + b + c)
 
-    def eigenvalue(self, k: int) -> float:
-        """μ_k, for k = 0, 1, ..."""
-        return self.first * self.ratio**k
+    def eigenvalues(self, count: int) -> Floats:
+        """μ_0, ..., μ_{count-1}."""
+        values: Floats = self.first * np.power(self.ratio, np.arange(count, dtype=float))
+        return values
 
-    def eigenfunctions(self, x: Array, count: int) -> list[Array]:
-        """φ_0(x), ..., φ_{count-1}(x), by the three-term recurrence of the normalised polynomials."""
+    def eigenfunctions(self, x: Array, count: int) -> Array:
+        """φ_0(x), ..., φ_{count-1}(x) in columns, by the three-term recurrence of the normalised polynomials."""
         xp, x = namespace(x), x - self.centre
         z = math.sqrt(2 * self.c) * x
         previous = xp.zeros_like(x)
@@ -61,7 +64,7 @@ class HermiteExpansion:
             values.append(current)
             following = math.sqrt(2 / (k + 1)) * z * current - math.sqrt(k / (k + 1)) * previous
             previous, current = current, following
-        return values
+        return xp.stack(values, axis=1)
 
 
 class FourierExpansion:
@@ -74,17 +77,18 @@ class FourierExpansion:
     def __init__(self, lengthscale: float, period: float) -> None:
         self.kappa, self.frequency = lengthscale**-2, 2 * math.pi / period
 
-    def eigenvalue(self, k: int) -> float:
-        """μ_k, for k = 0, 1, ..."""
+    def eigenvalues(self, count: int) -> Floats:
+        """μ_0, ..., μ_{count-1}."""
         from scipy.special import ive
 
-        return float(ive((k + 1) // 2, self.kappa))
+        values: Floats = ive((np.arange(count) + 1) // 2, self.kappa)
+        return values
 
-    def eigenfunctions(self, x: Array, count: int) -> list[Array]:
-        """φ_0(x), ..., φ_{count-1}(x)."""
+    def eigenfunctions(self, x: Array, count: int) -> Array:
+        """φ_0(x), ..., φ_{count-1}(x) in columns."""
         xp, theta, root = namespace(x), self.frequency * x, math.sqrt(2)
         waves = ((xp.cos if k % 2 else xp.sin)((k + 1) // 2 * theta) for k in range(1, count))
-        return [xp.ones_like(x), *(root * wave for wave in waves)]
+        return xp.stack([xp.ones_like(x), *(root * wave for wave in waves)], axis=1)
 
 
 @within_floats("`kernel`, `actions`, `center` and `scale`")
@@ -183,40 +187,33 @@ def _truncated(problem: Problem, expansions: list[Any], rank: int) -> Proxy:
     counts = indices.max(axis=0) + 1
 
     def feature_map(X: Array) -> Array:
-        xp, product = namespace(X), None
+        product = None
         for i, expansion in enumerate(expansions):
-            table = xp.stack(expansion.eigenfunctions(X[:, i], int(counts[i])), axis=1)
-            factor = take(table, indices[:, i], axis=1)
+            factor = take(expansion.eigenfunctions(X[:, i], int(counts[i])), indices[:, i], axis=1)
             product = factor if product is None else product * factor
         return product * matching(np.sqrt(mu), X)
 
     return problem.proxy("Mercer expansion", feature_map(X), feature_map, matching(mu, X))
 
 
-def _largest_products(expansions: list[Any], count: int, smallest: float) -> tuple[Any, Any]:
+def _largest_products(
+    expansions: list[Any], count: int, smallest: float
+) -> tuple[NDArray[np.int64], Floats]:
     """Multi-indices of the largest products of one-dimensional eigenvalues, largest first.
 
     There are `count` of them, or fewer (but one) where the others are below `smallest`.
     """
-    d, eigenvalues = len(expansions), [functools.cache(e.eigenvalue) for e in expansions]
-
-    def factors(index: tuple[int, ...]) -> list[float]:
-        return [mu(k) for mu, k in zip(eigenvalues, index, strict=True)]
-
-    start = (0,) * d
-    heap, seen = [(-float(math.prod(factors(start))), start)], {start}
-    largest: list[tuple[float, tuple[int, ...]]] = []
-    while len(largest) < count and (not largest or -heap[0][0] >= smallest):
-        negative, index = heapq.heappop(heap)
-        largest.append((-negative, index))
-        # Column i: the factors with coordinate i one further.
-        table = np.repeat(np.asarray(factors(index))[:, None], d, axis=1)
-        table[np.arange(d), np.arange(d)] = factors(tuple(k + 1 for k in index))
-        products = np.multiply.reduce(table, axis=0).tolist()
-        for i in range(d):
-            following = (*index[:i], index[i] + 1, *index[i + 1 :])
-            if following not in seen:
-                seen.add(following)
-                heapq.heappush(heap, (-products[i], following))
-    values, indices = zip(*largest, strict=True)
-    return np.asarray(indices), np.asarray(values)
+    indices, values = np.zeros((1, 0), dtype=np.int64), np.ones(1)
+    for expansion in expansions:
+        size = 1024
+        while size < count and expansion.eigenvalues(size)[-1] >= smallest:
+            size *= 2
+        mu = expansion.eigenvalues(min(size, count))
+        # Both are sorted: of the new products at least i·j are as large as that of the i-th and the j-th.
+        most = np.minimum(count // np.arange(1, len(values) + 1), len(mu))
+        rows, place = expanded(most)
+        products, indices = values[rows] * mu[place], np.column_stack([indices[rows], place])
+        order = np.lexsort([*indices.T[::-1], -products])[:count]
+        order = order[: max(int(np.sum(products[order] >= smallest)), 1)]
+        indices, values = indices[order], products[order]
+    return indices, values
