@@ -195,7 +195,7 @@ def test_pages_and_row_groups_leave_nothing_out(study_of, monkeypatch, tmp_path)
     study.tell(made, np.linspace(0, 1, 20))
     whole = tmp_path / "whole.csv"
     study.export(whole)
-    monkeypatch.setattr(module, "PAGE", 3)
+    monkeypatch.setattr("koloss.studies.store.PAGE", 3)
     monkeypatch.setattr(module, "ROW_GROUP", 6)
     study.export(tmp_path / "pages.csv")
     study.export(tmp_path / "pages.parquet")
@@ -209,15 +209,15 @@ def test_pages_and_row_groups_leave_nothing_out(study_of, monkeypatch, tmp_path)
 def test_what_comes_in_the_meantime_is_left_out(study_of, monkeypatch, tmp_path):
     study = study_of()
     study.ask(4)
-    fates = module._fates
+    fates = module._Fates
 
-    def meanwhile(pages):
-        found = fates(pages)
+    def meanwhile(events):
+        found = fates(events)
         study.tell(0, 0.5)
         study.ask(3)
         return found
 
-    monkeypatch.setattr(module, "_fates", meanwhile)
+    monkeypatch.setattr(module, "_Fates", meanwhile)
     assert module.export(study, tmp_path / "table.csv") == 4
     assert {row["status"] for row in read_csv(tmp_path / "table.csv")} == {"outstanding"}
     monkeypatch.undo()

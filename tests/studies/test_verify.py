@@ -14,7 +14,7 @@ import pytest
 import koloss as kl
 from koloss.errors import StudyNotFound
 from koloss.studies import worker
-from koloss.studies.log import Snapshot
+from koloss.studies.store import Snapshot
 from tests.support import inside
 from tests.support.memory import Content, MemoryStore
 from tests.support.studies import created, insured, loss_of, with_a_bit_flipped

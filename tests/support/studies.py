@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import koloss as kl
-from koloss.studies.log import Snapshot
+from koloss.studies.store import Snapshot
 from tests.support.memory import MemoryStore
 
 POINTS = kl.Points(np.linspace(0, 1, 6)[:, None])

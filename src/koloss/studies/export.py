@@ -11,22 +11,19 @@ import io
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from koloss._version import __version__
 from koloss.actions import Float, Int, Parameter, Space, SpacePoints
 from koloss.core.files import replacing
-from koloss.studies.events import Event
-from koloss.studies.log import Store
+from koloss.studies.store import Event
 
 if TYPE_CHECKING:
     from koloss.studies.study import Study
 
 __all__ = ["export"]
-
-PAGE = 1000
-"""Events that are read at a time."""
 
 ROW_GROUP = 50_000
 """Rows of a Parquet file that are written together."""
@@ -74,34 +71,27 @@ def export(study: Study, path: str | Path) -> int:
     learner, settings = study._worker.look(lambda state: (state.learner, state.settings))
     kind, table = kinds[path.suffix.lower()], Table(learner)
     about = {"study": study.name, "goal": settings.goal, "unit": settings.unit}
-    last, fates = _fates(_pages(study.store, study.name))
-    count = 0
+    fates, count = _Fates(study.store.stream(study.name)), 0
     with replacing(path) as file:
         writer = kind(file, table, {**about, "koloss": __version__})
-        for rows in table.rows(_pages(study.store, study.name, last), fates):
-            writer.write(rows)
-            count += len(rows)
+        for row in table.rows(islice(study.store.stream(study.name), fates.last), fates):
+            writer.write(row)
+            count += 1
         writer.close()
     return count
-
-
-def _pages(store: Store, name: str, last: int | None = None) -> Iterator[list[Event]]:
-    """Events up to the last one, in pages."""
-    after = 0
-    while page := store.events(name, after, PAGE if last is None else min(PAGE, last - after)):
-        yield page
-        after = page[-1].seq
-        if after == last:
-            return
 
 
 class _Fates:
     """What became of decisions with consecutive ids."""
 
-    def __init__(self) -> None:
+    def __init__(self, events: Iterable[Event]) -> None:
         self.first: int | None = None  # id of the first one
         self.holds = False  # whether values are held back
         self.values, self.times, self.statuses = array("d"), array("q"), bytearray()
+        self.last = 0  # number of the newest event
+        for event in events:
+            self.hear(event)
+            self.last = event.seq
 
     def __getitem__(self, decision: int) -> tuple[float | None, int, int]:
         """Value, time and status."""
@@ -146,16 +136,6 @@ class _Fates:
         return _HELD if self.holds and before != _EXPIRED else _TOLD
 
 
-def _fates(pages: Iterable[list[Event]]) -> tuple[int, _Fates]:
-    """The number of the newest event, and what has become of the decisions by then."""
-    fates, last = _Fates(), 0
-    for page in pages:
-        for event in page:
-            fates.hear(event)
-        last = page[-1].seq
-    return last, fates
-
-
 # Columns and rows.
 
 
@@ -175,19 +155,16 @@ class Table:
             self.names[name] = f"action.{name}" if name in (*before, *after, "action") else name
         self.columns = [*before, *(self.names.values() if self.space else ["action"]), *after]
 
-    def rows(self, pages: Iterable[list[Event]], fates: _Fates) -> Iterator[list[Row]]:
-        """The rows of the decisions in each page."""
+    def rows(self, events: Iterable[Event], fates: _Fates) -> Iterator[Row]:
+        """The rows of the decisions."""
         contexts: Iterator[Any] = iter(())  # of the decisions that were made at once
-        for page in pages:
-            rows = []
-            for event in page:
-                if event.kind == "asked":
-                    data = event.data
-                    if "context" in data:
-                        context = data["context"]
-                        contexts = iter(context if "batch" in data else [context])
-                    rows.append(self._row(event, next(contexts, None), fates))
-            yield rows
+        for event in events:
+            if event.kind == "asked":
+                data = event.data
+                if "context" in data:
+                    context = data["context"]
+                    contexts = iter(context if "batch" in data else [context])
+                yield self._row(event, next(contexts, None), fates)
 
     def _row(self, event: Event, context: Any, fates: _Fates) -> Row:
         assert event.decision is not None
@@ -222,7 +199,7 @@ def _json(value: Any) -> str:
 class _Writer(Protocol):
     def __init__(self, file: IO[bytes], table: Table, about: dict[str, str]) -> None: ...
 
-    def write(self, rows: list[Row]) -> None: ...
+    def write(self, row: Row) -> None: ...
 
     def close(self) -> None: ...
 
@@ -234,11 +211,10 @@ class _Csv:
         self._lists = [] if table.space else ["action"]
         self._writer.writeheader()
 
-    def write(self, rows: list[Row]) -> None:
-        for row in rows:
-            plain = {"time": row["time"].isoformat(timespec="microseconds")}
-            plain |= {name: _json(row[name]) for name in self._lists}
-            self._writer.writerow(row | plain)
+    def write(self, row: Row) -> None:
+        plain = {"time": row["time"].isoformat(timespec="microseconds")}
+        plain |= {name: _json(row[name]) for name in self._lists}
+        self._writer.writerow(row | plain)
 
     def close(self) -> None:
         self._text.flush()
@@ -276,10 +252,9 @@ class _Parquet:
         self._writer = parquet.ParquetWriter(file, self._schema)
         self._rows: list[Row] = []
 
-    def write(self, rows: list[Row]) -> None:
-        for row in rows:
-            row |= {name: _json(row[name]) for name in self._mixed if row[name] is not None}
-        self._rows += rows
+    def write(self, row: Row) -> None:
+        row |= {name: _json(row[name]) for name in self._mixed if row[name] is not None}
+        self._rows.append(row)
         if len(self._rows) >= ROW_GROUP:
             self._flush()
 

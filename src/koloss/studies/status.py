@@ -13,8 +13,8 @@ from koloss.core.text import duration, short_number
 from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee
 from koloss.guarantees.base import clause
-from koloss.studies.log import Store
 from koloss.studies.state import State
+from koloss.studies.store import Store
 
 
 @dataclass(frozen=True)
