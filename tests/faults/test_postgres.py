@@ -136,6 +136,7 @@ def test_a_child_does_not_keep_its_parents_lock_alive(server, schema, store):
     """A worker is killed in the middle of a transaction; a child of it, which lives on, has a copy of its socket."""
     program = f"""
 import os, signal, sys, time
+from koloss.studies import open_store
 store = open_store({server.url(schema)!r})
 with store.transaction("prices"):
     if os.fork() == 0:

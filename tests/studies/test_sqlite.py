@@ -22,7 +22,7 @@ from koloss.studies.sql import PAGE
 from koloss.studies.sqlite import ABOUT, BY_REQUEST, UNBIND, SQLiteStore
 from koloss.studies.turns import Turns
 from koloss.testing import StoreContract
-from koloss.testing.workers import append
+from koloss.testing.stores import append
 from tests.support import inside
 from tests.support.forks import in_fork
 
