@@ -32,13 +32,14 @@ def test_a_store_is_passed_through(tmp_path):
 
 @pytest.mark.parametrize(
     "url",
-    ["a.db", "sqlite:a.db", "sqlite://a.db", "mysql://me:hush@host/a", "SQLITE:///a.db", "", "://"],
-)
+    ["a.db", "sqlite:a.db", "sqlite://a.db", "mysql://me:hush@host/a", "SQLITE:///a.db", "", "://",
+     "postgresql:/me:hush@host/prices", "me:hush@host", "postgresql//me:hu@sh@host", "me:hush\n@h"],
+)  # fmt: skip
 def test_an_address_that_is_none(url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="`url` must be") as caught:
         open_store(url)
-    assert "hush" not in str(caught.value)
+    assert "hu" not in str(caught.value)
     assert os.listdir(tmp_path) == []
 
 

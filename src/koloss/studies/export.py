@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 from koloss._version import __version__
 from koloss.actions import Float, Int, Parameter, Space, SpacePoints
@@ -65,20 +65,16 @@ def export(study: Study, path: str | Path) -> int:
       after the default was counted.
     """
     path = Path(path)
-    kinds: dict[str, type[_Writer]] = {".csv": _Csv, ".parquet": _Parquet}
-    if path.suffix.lower() not in kinds:
+    writers = {".csv": _write_csv, ".parquet": _write_parquet}
+    if path.suffix.lower() not in writers:
         raise ValueError(f"`path` must end in .csv or .parquet, got {str(path)!r}")
     learner, settings = study._worker.look(lambda state: (state.learner, state.settings))
-    kind, table = kinds[path.suffix.lower()], Table(learner)
     about = {"study": study.name, "goal": settings.goal, "unit": settings.unit}
-    fates, count = _Fates(study.store.stream(study.name)), 0
+    table = Table(learner, {**about, "koloss": __version__})
+    fates = _Fates(study.store.stream(study.name))
     with replacing(path) as file:
-        writer = kind(file, table, {**about, "koloss": __version__})
-        for row in table.rows(islice(study.store.stream(study.name), fates.last), fates):
-            writer.write(row)
-            count += 1
-        writer.close()
-    return count
+        rows = table.rows(islice(study.store.stream(study.name), fates.last), fates)
+        return writers[path.suffix.lower()](file, table, rows)
 
 
 class _Fates:
@@ -142,7 +138,8 @@ class _Fates:
 class Table:
     """The columns of a study's decisions."""
 
-    def __init__(self, learner: Any) -> None:
+    def __init__(self, learner: Any, about: dict[str, str]) -> None:
+        self.about = about  # of the study
         points = learner.settings.actions
         self.space: Space | None = points.space if isinstance(points, SpacePoints) else None
         self.params = learner.params
@@ -196,76 +193,49 @@ def _json(value: Any) -> str:
 # Files.
 
 
-class _Writer(Protocol):
-    def __init__(self, file: IO[bytes], table: Table, about: dict[str, str]) -> None: ...
-
-    def write(self, row: Row) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class _Csv:
-    def __init__(self, file: IO[bytes], table: Table, about: dict[str, str]) -> None:
-        self._text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        self._writer = csv.DictWriter(self._text, table.columns, extrasaction="ignore")
-        self._lists = [] if table.space else ["action"]
-        self._writer.writeheader()
-
-    def write(self, row: Row) -> None:
+def _write_csv(file: IO[bytes], table: Table, rows: Iterable[Row]) -> int:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.DictWriter(text, table.columns, extrasaction="ignore")
+    writer.writeheader()
+    count, lists = 0, [] if table.space else ["action"]
+    for count, row in enumerate(rows, start=1):  # noqa: B007
         plain = {"time": row["time"].isoformat(timespec="microseconds")}
-        plain |= {name: _json(row[name]) for name in self._lists}
-        self._writer.writerow(row | plain)
+        plain |= {name: _json(row[name]) for name in lists}
+        writer.writerow(row | plain)
+    text.flush()
+    text.detach()  # the file is closed by whoever has opened it
+    return count
 
-    def close(self) -> None:
-        self._text.flush()
-        self._text.detach()  # the file is closed by whoever has opened it
 
-
-class _Parquet:
-    def __init__(self, file: IO[bytes], table: Table, about: dict[str, str]) -> None:
-        try:
-            import pyarrow as pa
-            from pyarrow import parquet
-        except ImportError as error:
-            message = "a .parquet file needs pyarrow: pip install 'koloss[parquet]'"
-            raise ImportError(message) from error
-        self._arrow = pa
-        kinds = {
-            "time": pa.timestamp("us", tz="UTC"),
-            "id": pa.int64(),
-            "context": pa.string(),
-            "action": pa.list_(pa.float64()),
-            "index": pa.int64(),
-            "probability": pa.float64(),
-            "value": pa.float64(),
-            "late_by": pa.float64(),
-            "status": pa.string(),
-        }
-        parameters = table.space.parameters if table.space is not None else {}
-        self._mixed = []  # columns whose values have no type in common
-        for name, column in table.names.items():
-            kind = _kind(parameters[name])
-            self._mixed += [column] if kind == "json" else []
-            kinds[column] = getattr(pa, {"json": "string"}.get(kind, kind))()
-        fields = [(column, kinds[column]) for column in table.columns]
-        self._schema = pa.schema(fields, metadata=about)
-        self._writer = parquet.ParquetWriter(file, self._schema)
-        self._rows: list[Row] = []
-
-    def write(self, row: Row) -> None:
-        row |= {name: _json(row[name]) for name in self._mixed if row[name] is not None}
-        self._rows.append(row)
-        if len(self._rows) >= ROW_GROUP:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._writer.write_table(self._arrow.Table.from_pylist(self._rows, schema=self._schema))
-        self._rows = []
-
-    def close(self) -> None:
-        if self._rows:
-            self._flush()
-        self._writer.close()
+def _write_parquet(file: IO[bytes], table: Table, rows: Iterator[Row]) -> int:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        message = "a .parquet file needs pyarrow: pip install 'koloss[parquet]'"
+        raise ImportError(message) from error
+    kinds = {
+        "time": pa.timestamp("us", tz="UTC"),
+        "action": pa.list_(pa.float64()),
+        **dict.fromkeys(("id", "index"), pa.int64()),
+        **dict.fromkeys(("context", "status"), pa.string()),
+        **dict.fromkeys(("probability", "value", "late_by"), pa.float64()),
+    }
+    parameters = table.space.parameters if table.space is not None else {}
+    mixed = []  # columns whose values have no type in common
+    for name, column in table.names.items():
+        kind = _kind(parameters[name])
+        mixed += [column] if kind == "json" else []
+        kinds[column] = getattr(pa, {"json": "string"}.get(kind, kind))()
+    schema = pa.schema([(column, kinds[column]) for column in table.columns], metadata=table.about)
+    count = 0
+    with parquet.ParquetWriter(file, schema) as writer:
+        while group := list(islice(rows, ROW_GROUP)):
+            for row in group:
+                row |= {name: _json(row[name]) for name in mixed if row[name] is not None}
+            writer.write_table(pa.Table.from_pylist(group, schema=schema))
+            count += len(group)
+    return count
 
 
 def _kind(parameter: Parameter) -> str:

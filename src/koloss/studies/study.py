@@ -10,7 +10,6 @@ import copy
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack, overload
@@ -25,8 +24,8 @@ from koloss.studies.operations import Forget, Press, Tell, asking
 from koloss.studies.plain import LONGEST_REASON, as_key, as_plain, as_text, said_by
 from koloss.studies.platform import PLATFORM
 from koloss.studies.settings import StudySettings
-from koloss.studies.state import LEARNERS, State, copied, created, without_secrets
-from koloss.studies.status import Status, probabilities_of, promise_of, status_of
+from koloss.studies.state import LEARNERS, copied, created, without_secrets
+from koloss.studies.status import Status, best_of, probabilities_of, promise_of, status_of
 from koloss.studies.store import Event, Store, check_findable, check_name, open_store
 from koloss.studies.worker import Worker
 
@@ -129,10 +128,7 @@ class Study:
             raise TypeError(
                 f"`learner` must be one of {', '.join(LEARNERS)}, got {kind}: a study is told numbers, one per decision"
             )
-        said = {"goal": goal, "unit": unit, "lease": lease, "default": default}
-        settings = StudySettings.of(
-            learner, **said, release=release, labels=labels, subjects=subjects
-        )
+        settings = StudySettings.of(learner, goal, unit, lease, default, release, labels, subjects)
         check_name(name)
         first = created(learner, settings, round(clock() * 1e6), PLATFORM)
         policy = copied(getattr(learner.settings, "policy", None))  # which may be refused
@@ -355,12 +351,7 @@ class Study:
 
     def recommend(self, context: Any = None) -> Recommendation:
         """The best action so far, with its mean value in the study's units."""
-
-        def best(state: State) -> Recommendation:
-            found = state.learner.recommend(**({} if context is None else {"context": context}))
-            return replace(found, loss=state.settings.shown(found.loss))
-
-        return self._worker.look(best)
+        return self._worker.look(lambda state: best_of(state, context))
 
     def probabilities(self, context: Any = None) -> list[dict[str, Any]]:
         """Actions of a finite set and how likely each is next, the likeliest first; none where that cannot be said.
