@@ -42,6 +42,20 @@ def insured(**settings: Any) -> kl.InsuredBandit:
     return kl.InsuredBandit(POINTS, kl.Gaussian(0.4), **said)
 
 
+class Deaf:
+    """A policy that plays one row, and fails to hear losses above a limit."""
+
+    def __init__(self, limit: float = 0.9) -> None:
+        self.limit = limit
+
+    def propose(self) -> int:
+        return 2
+
+    def hear(self, index: int, loss: float) -> None:
+        if loss > self.limit:
+            raise OSError("no connection")
+
+
 class Clock:
     """Seconds since 1970, as a test wants them."""
 

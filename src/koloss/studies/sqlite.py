@@ -83,10 +83,10 @@ class SQLiteTransaction(SQLTransaction):
     about_sql = ABOUT
 
     def _add(self, events: Sequence[Event], last: int) -> None:
-        self._run("update koloss_studies set last = ?2 where id = ?1", last)
         rows = [
             (self._study, e.seq, e.kind, e.micros, e.decision, e.request, e.text) for e in events
         ]
+        self._run("update koloss_studies set last = ?2 where id = ?1", last)
         self._connection.executemany("insert into koloss_events values (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def save_snapshot(self, snapshot: Snapshot) -> None:

@@ -157,6 +157,10 @@ class StoreContract:
             log.append([Event(2, "told", micros=0)])
             assert log.last == 2
         assert [event.kind for event in store.events("a")] == ["created", "told"]
+        with store.transaction("a") as log, pytest.raises(ValueError, match="JSON"):
+            log.append([Event(3, "asked", micros=0, data={"loss": float("nan")})])
+        with store.transaction("a") as log:  # which was committed without it
+            assert log.last == 2
 
     def test_studies_are_apart(self, store: Store) -> None:
         store.create("b", [Event(1, "created", micros=0)])
