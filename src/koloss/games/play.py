@@ -7,7 +7,7 @@ import math
 import operator
 import reprlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -171,7 +171,7 @@ class _InPlay:
     def __init__(
         self, learner: Any, adversary: Adversary, rounds: int, batch: int, delays: Sequence[int], seen: Any = None
     ) -> None:  # fmt: skip
-        self.learner, self.adversary, self.shown = learner, adversary, Shown(learner)
+        self.learner, self.adversary = learner, adversary
         self.rounds, self.batch, self.delays = rounds, batch, delays
         self.full = learner.feedback == "full"
         settings = getattr(learner, "settings", None)  # a player of the user's own has none
@@ -188,7 +188,7 @@ class _InPlay:
         contexts = int(self.rows.max()) + 1
         self.total: Any = None if self.X is None else np.zeros((contexts, len(self.X)))
         self.told: list[Any] = []  # all losses, as they were told
-        self.ahead: dict[int, Any] = {}
+        self.ahead = self.upcoming()
         self.waiting: list[tuple[int, int, Any, Any]] = []  # a heap: when due, and of which round
         self.actions: list[Any] = []
         self.losses: list[Any] = []
@@ -225,25 +225,24 @@ class _InPlay:
         self.promise = promise
         self.promised.append(math.nan if promise is None else promise.total)
 
-    def choose(self, t: int, count: int) -> tuple[list[Any], Any]:
-        """The losses of some rounds, and on points the table of their values."""
-        if not self.adversary.oblivious:
-            shown = self.shown if self.asked is None else Shown(self.learner, self.asked[t])
-            losses = [self.adversary(t, shown)]
-            return losses, None if self.X is None else loss_table(losses, self.X)
-        if t not in self.ahead:
-            self.ahead.clear()
-            stop = min(t + max(CHUNK // self.batch, 1) * self.batch, self.rounds)
-            chosen = [self.adversary(s) for s in range(t, stop)]
-            table = None if self.X is None else loss_table(chosen, self.X)
-            for s in range(t, stop):
-                self.ahead[s] = (chosen[s - t], None if table is None else table[s - t])
-        pairs = [self.ahead[s] for s in range(t, t + count)]
-        return [p[0] for p in pairs], None if self.X is None else np.stack([p[1] for p in pairs])
+    def upcoming(self) -> Iterator[tuple[list[Any], Any]]:
+        """The losses of each step, and on points the table of their values; an oblivious adversary is asked ahead."""
+        oblivious = self.adversary.oblivious
+        size = max(CHUNK // self.batch, 1) * self.batch if oblivious else 1
+        for begin in range(0, self.rounds, size):
+            losses = []
+            for t in range(begin, min(begin + size, self.rounds)):
+                context = None if self.asked is None else self.asked[t]
+                shown = None if oblivious else Shown(self.learner, context)
+                losses.append(self.adversary(t, shown))
+            table = None if self.X is None else loss_table(losses, self.X)
+            for k in range(0, len(losses), self.batch):
+                part = slice(k, k + self.batch)
+                yield losses[part], None if table is None else np.ascontiguousarray(table[part])
 
     def step(self, t: int, count: int) -> None:
         """Rounds t to t + count - 1; where anything fails, they have not been played."""
-        losses, table = self.choose(t, count)
+        losses, table = next(self.ahead)
         begin = time.perf_counter()
         decisions = self._ask(t, count)
         self.seconds += time.perf_counter() - begin
