@@ -1,5 +1,5 @@
 """Fixtures of the command line."""
 
-from tests.support.command_line import cli, good, refused, shell, spec, write
+from tests.support.command_line import cli, completed, good, refused, shell, spec, write
 
-__all__ = ["cli", "good", "refused", "shell", "spec", "write"]
+__all__ = ["cli", "completed", "good", "refused", "shell", "spec", "write"]

@@ -6,11 +6,14 @@ import importlib
 import json
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
+from tests.support.clusters import REMOTE, needs_dask
 from tests.support.command_line import own_adversary
-from tests.support.runs import SPEC
+from tests.support.runs import SPEC, numbers
 
 WRITE = {
     "run": ["run", "own.toml"],
@@ -182,3 +185,56 @@ def test_what_nobody_foresaw_is_shown_in_full(spec, cli, monkeypatch):
         assert "Traceback (most recent call last):" in lines
         assert lines[-1] == f"{type(error).__name__}: {error}"
         assert last == "error: this is a fault of koloss; please report it with the lines above"
+
+
+# Code of the user's.
+
+CODE = {
+    "sys.exit(0)": "own.py, line 2: SystemExit: 0",
+    "raise ValueError('no')": "own.py, line 2: ValueError: no",
+    "def make(*given): return 1 / 0": "own.py, line 2: ZeroDivisionError: division by zero",
+    "def make(*given): sys.exit()": "own.py, line 2: SystemExit\n",
+    "def make(*given): raise StopIteration": "own.py, line 2: StopIteration\n",
+    "def make(": "own.py, line 2: SyntaxError: '(' was never closed",
+    "def make(*given): return 3": "`make` must give an Adversary, got int",
+    "made = 3": "`make` must be a function of own.py, got 'make'",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", CODE)
+def test_code_that_fails_is_told_before_anything_is_played(write, refused, tmp_path, code):
+    error = refused("run", write("own.py", f"import os, sys\n{code}\n"), "--out", "out")
+    assert error.startswith("error: specs/own.toml, line ")
+    assert CODE[code] in error
+    assert not (tmp_path / "out").exists()
+
+
+# A Dask cluster plays; what is said where there is none.
+
+
+def test_a_cluster_without_dask(spec, cli, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    line = "error: --cluster needs dask and distributed: pip install 'koloss[distributed]'\n"
+    for verb in (["run", "own.toml"], ["reproduce", "--out", "a"]):
+        assert cli(*verb, "--cluster", "tcp://127.0.0.1:1") == (1, "", line)
+
+
+@needs_dask
+@pytest.mark.slow
+def test_a_run_on_a_cluster(spec, cli):
+    """The same numbers as here; an address that is none, and one where nobody is, are told in a line."""
+    answer = cli("run", "own.toml", "--cluster", "tcp://here:there")
+    assert answer.code == 1
+    assert answer.err.startswith("error: no cluster at tcp://here:there: ")
+    remote = subprocess.Popen([sys.executable, "-c", REMOTE], stdout=subprocess.PIPE, text=True)
+    try:
+        address = remote.stdout.readline().strip()
+        there = cli("run", "own.toml", "--out", "there", "--cluster", address)
+        assert there.code == 0, there.err
+        assert f"cluster {address}, dashboard " in there.err
+    finally:
+        remote.kill()
+        remote.communicate()
+    assert cli("run", "own.toml", "--out", "here", "--jobs", "1").code == 0
+    assert numbers(spec.parent / "here/results.json") == numbers(spec.parent / "there/results.json")

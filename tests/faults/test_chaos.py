@@ -14,7 +14,7 @@ import pytest
 import koloss as kl
 from koloss.errors import CommitUnknown, StoreError, UnknownDecision
 from koloss.studies import Event, open_store
-from koloss.testing.workers import exit_code, fork
+from koloss.testing.stores import exit_code, fork
 from tests.faults.chaos.checks import check, done, replay
 from tests.faults.chaos.clients import NAME, Client, learner
 from tests.faults.chaos.history import FAILED, OK, UNKNOWN, Attempt, Journal, read

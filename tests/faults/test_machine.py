@@ -9,7 +9,7 @@ import pytest
 from koloss.errors import KolossError
 from koloss.studies import worker
 from koloss.studies.operations import Press, Tell, Turn
-from koloss.studies.sqlite_log import SQLiteTransaction
+from koloss.studies.sqlite import SQLiteTransaction
 from koloss.studies.state import State
 from tests.support.studies import bandit
 from tests.support.study_machine import eager, folder, made, play

@@ -14,8 +14,7 @@ import pytest
 import koloss as kl
 from koloss.errors import CommitUnknown, StoreError
 from koloss.studies import postgres_connections
-from koloss.studies.events import Event
-from koloss.studies.stores import open_store
+from koloss.studies.store import Event, open_store
 from tests.support import inside
 from tests.support.postgres import FIRST, add, failure, numbers
 from tests.support.studies import bandit, kinds, loss_of
@@ -137,7 +136,7 @@ def test_a_child_does_not_keep_its_parents_lock_alive(server, schema, store):
     """A worker is killed in the middle of a transaction; a child of it, which lives on, has a copy of its socket."""
     program = f"""
 import os, signal, sys, time
-from koloss.studies.stores import open_store
+from koloss.studies import open_store
 store = open_store({server.url(schema)!r})
 with store.transaction("prices"):
     if os.fork() == 0:

@@ -16,7 +16,7 @@ import pytest
 from koloss.errors import CommitUnknown, StoreError
 from koloss.studies import Event, Snapshot
 from koloss.studies.sqlite import SQLiteStore
-from koloss.testing.workers import append, exit_code, fork
+from koloss.testing.stores import append, exit_code, fork
 from tests.support import inside
 from tests.support.forks import in_fork
 

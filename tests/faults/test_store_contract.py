@@ -10,8 +10,7 @@ from contextlib import contextmanager, nullcontext
 import pytest
 
 from koloss.studies import Event
-from koloss.studies.sqlite import SQLiteStore
-from koloss.studies.sqlite_log import SQLiteTransaction
+from koloss.studies.sqlite import SQLiteStore, SQLiteTransaction
 from koloss.studies.turns import Turns
 from koloss.testing import StoreContract
 
@@ -52,18 +51,20 @@ def failures(folder, only):
 
 def unnumbered(self, events):
     rows = [(self._study, e.seq, e.kind, e.micros, e.decision, e.request, e.text) for e in events]
-    self._db.executemany("insert into koloss_events values (?, ?, ?, ?, ?, ?, ?)", rows)
+    self._connection.executemany("insert into koloss_events values (?, ?, ?, ?, ?, ?, ?)", rows)
     self.last += len(rows)
-    self._db.execute("update koloss_studies set last = ? where id = ?", (self.last, self._study))
+    self._connection.execute(
+        "update koloss_studies set last = ? where id = ?", (self.last, self._study)
+    )
 
 
 def every_snapshot(self, snapshot):
     values = (self._study, snapshot.seq, snapshot.content)
-    self._db.execute("insert or replace into koloss_snapshots values (?, ?, ?)", values)
+    self._connection.execute("insert or replace into koloss_snapshots values (?, ?, ?)", values)
 
 
 def requests_of_all_studies(self, request):
-    rows = self._db.execute(
+    rows = self._connection.execute(
         "select seq, kind, micros, decision, request from koloss_events where request = ?",
         (request,),
     )
@@ -73,11 +74,15 @@ def requests_of_all_studies(self, request):
 def first_bound(self, subject, decision):
     if self.decision_of(subject) is None:
         values = (self._study, subject, decision)
-        self._db.execute("insert into koloss_subjects values (?, ?, ?)", values)
+        self._connection.execute("insert into koloss_subjects values (?, ?, ?)", values)
 
 
 def in_small_letters(self, name, events):
     return RIGHT_CREATE(self, name.lower(), events)
+
+
+def over_or_not(self, statement, *values):
+    return self._store.execute(self._connection, statement, *values)
 
 
 @contextmanager
@@ -108,7 +113,7 @@ FAULTS = {
     "the first decision stays": (SQLiteTransaction, "bind", first_bound, ["subjects"]),
     "nothing is forgotten": (SQLiteTransaction, "forget_subject", lambda self, subject: 1, ["subjects", "apart"]),
     "nothing is unbound": (SQLiteTransaction, "unbind", lambda self, decisions: None, ["subjects"]),
-    "after its end": (SQLiteTransaction, "_live", lambda self: self._db, ["over"]),
+    "after its end": (SQLiteTransaction, "_execute", over_or_not, ["over"]),
     "names in small letters": (SQLiteStore, "create", in_small_letters, ["names", "not_there"]),
     "nothing is undone": (SQLiteStore, "_transaction", committed_whatever_happens, ["undone"]),
     "no transactions": (SQLiteStore, "_transaction", each_statement_by_itself, ["undone", "cannot_be_created"]),

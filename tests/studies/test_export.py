@@ -53,16 +53,8 @@ def test_rows_are_the_decisions_in_their_order(study_of, clock, tmp_path):
     study.tell(batch, [0.1, 0.2, 0.3])
     assert module.export(study, path) == 8
     rows = read_csv(path)
-    assert list(rows[0]) == [
-        "time",
-        "id",
-        "action",
-        "index",
-        "probability",
-        "value",
-        "late_by",
-        "status",
-    ]
+    columns = "time id action index probability value late_by status"
+    assert list(rows[0]) == columns.split()
     decisions = [*made, *batch]
     assert [int(row["id"]) for row in rows] == list(range(8))
     assert [int(row["index"]) for row in rows] == [d.index for d in decisions]
@@ -195,7 +187,7 @@ def test_pages_and_row_groups_leave_nothing_out(study_of, monkeypatch, tmp_path)
     study.tell(made, np.linspace(0, 1, 20))
     whole = tmp_path / "whole.csv"
     study.export(whole)
-    monkeypatch.setattr(module, "PAGE", 3)
+    monkeypatch.setattr("koloss.studies.store.PAGE", 3)
     monkeypatch.setattr(module, "ROW_GROUP", 6)
     study.export(tmp_path / "pages.csv")
     study.export(tmp_path / "pages.parquet")
@@ -209,15 +201,15 @@ def test_pages_and_row_groups_leave_nothing_out(study_of, monkeypatch, tmp_path)
 def test_what_comes_in_the_meantime_is_left_out(study_of, monkeypatch, tmp_path):
     study = study_of()
     study.ask(4)
-    fates = module._fates
+    fates = module._Fates
 
-    def meanwhile(pages):
-        found = fates(pages)
+    def meanwhile(events):
+        found = fates(events)
         study.tell(0, 0.5)
         study.ask(3)
         return found
 
-    monkeypatch.setattr(module, "_fates", meanwhile)
+    monkeypatch.setattr(module, "_Fates", meanwhile)
     assert module.export(study, tmp_path / "table.csv") == 4
     assert {row["status"] for row in read_csv(tmp_path / "table.csv")} == {"outstanding"}
     monkeypatch.undo()
@@ -249,10 +241,10 @@ def test_a_failure_leaves_the_file_as_it_was(study_of, monkeypatch, tmp_path):
     before = path.read_bytes()
     study.ask(2)
 
-    def fail(self, rows):
+    def fail(self, row):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module._Csv, "write", fail)
+    monkeypatch.setattr(module.csv.DictWriter, "writerow", fail)
     with pytest.raises(OSError, match="No space left"):
         study.export(path)
     assert path.read_bytes() == before

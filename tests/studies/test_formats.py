@@ -11,8 +11,8 @@ import pytest
 import koloss as kl
 from koloss.errors import AlreadyTold, StoreError, StudyPaused
 from koloss.studies import open_store, verify
-from koloss.studies.log import FORMAT
 from koloss.studies.state import FORMAT as STUDIES
+from koloss.studies.store import FORMAT
 from tests.support.studies import created, kinds
 
 ASSETS = Path(__file__).parent / "assets"

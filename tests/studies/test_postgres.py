@@ -13,11 +13,10 @@ import pytest
 
 from koloss.errors import StoreError, StudyNotFound
 from koloss.studies import postgres, postgres_connections
-from koloss.studies.events import Event
-from koloss.studies.log import FORMAT
-from koloss.studies.postgres_statements import EVENTS, OF_DECISION, OF_REQUEST, PAGE
-from koloss.studies.sqlite_log import make_tables
-from koloss.studies.stores import open_store
+from koloss.studies.postgres import PostgresTransaction
+from koloss.studies.sql import PAGE
+from koloss.studies.sqlite import make_tables
+from koloss.studies.store import FORMAT, Event, open_store
 from koloss.testing import StoreContract
 from tests.support import inside
 from tests.support.forks import in_fork
@@ -118,12 +117,12 @@ def test_a_long_history_is_read_by_its_index(server, schema, store):
         )
         admin.execute("ANALYZE koloss_events")
         cases = {
-            "koloss_events_pkey": (EVENTS + PAGE, [1, 19000, 100]),
-            "koloss_events_request": (EVENTS + OF_REQUEST, [1, "key500"]),
-            "koloss_events_decision": (EVENTS + OF_DECISION, [1, 500]),
+            "koloss_events_pkey": (PAGE, [1, 19000, 100]),
+            "koloss_events_request": (PostgresTransaction.by_request_sql, [1, "key500"]),
+            "koloss_events_decision": (PostgresTransaction.about_sql, [1, 500]),
         }
         for index, (statement, values) in cases.items():
-            plan = str(admin.execute("EXPLAIN " + statement, values).fetchall())
+            plan = str(admin.execute("EXPLAIN " + statement.replace("?", "%s"), values).fetchall())
             assert index in plan
             assert "Seq Scan" not in plan
 
@@ -276,5 +275,7 @@ def test_without_the_driver_the_extra_is_named(monkeypatch):
 
 
 def test_durability_is_checked_before_anything_is_opened():
-    with pytest.raises(ValueError, match="`durability` must be 'power' or 'process', got 'FULL'"):
+    with pytest.raises(
+        ValueError, match="`durability` must be one of 'power', 'process', got 'FULL'"
+    ):
         postgres.PostgresStore("postgresql://me:hush@host/prices", durability="FULL")

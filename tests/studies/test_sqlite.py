@@ -18,11 +18,11 @@ import pytest
 
 from koloss.errors import StoreError, StudyNotFound
 from koloss.studies import Event, Snapshot, sqlite
-from koloss.studies.sqlite import SQLiteStore
-from koloss.studies.sqlite_log import ABOUT, BY_REQUEST, UNBIND, page_of_events
+from koloss.studies.sql import PAGE
+from koloss.studies.sqlite import ABOUT, BY_REQUEST, UNBIND, SQLiteStore
 from koloss.studies.turns import Turns
 from koloss.testing import StoreContract
-from koloss.testing.workers import append
+from koloss.testing.stores import append
 from tests.support import inside
 from tests.support.forks import in_fork
 
@@ -322,7 +322,7 @@ def test_what_is_forgotten_is_in_no_file(tmp_path):
     assert found == {k for k in range(2000) if (k >= 1000 or k % 100 >= 98) and k != 1235}
 
 
-@pytest.mark.parametrize("statement", [BY_REQUEST, ABOUT, UNBIND, page_of_events(1, 5, 9)[0]])
+@pytest.mark.parametrize("statement", [BY_REQUEST, ABOUT, UNBIND, PAGE])
 def test_what_is_looked_up_is_found_by_an_index(store, statement):
     def plan(statement):
         values = (1,) * statement.count("?")

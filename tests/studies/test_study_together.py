@@ -15,12 +15,22 @@ import pytest
 import koloss as kl
 from koloss.errors import CommitUnknown, PolicyError, StoreError, StudyExists
 from koloss.studies import worker
+from koloss.studies.operations import Tell, asking
 from koloss.studies.state import State
 from tests.support import inside
 from tests.support.forks import in_fork
 from tests.support.memory import MemoryStore
 from tests.support.recorded import LEARNERS, allowed_of, context_of
-from tests.support.studies import bandit, created, insured, kinds, loss_of, same, with_a_bit_flipped
+from tests.support.studies import (
+    Deaf,
+    bandit,
+    created,
+    insured,
+    kinds,
+    loss_of,
+    same,
+    with_a_bit_flipped,
+)
 
 PATIENCE = 600
 """Seconds for what takes none, on a machine that is busy with something else."""
@@ -127,17 +137,6 @@ def test_a_call_that_is_refused_fails_alone() -> None:
     assert found == "Decision UnknownDecision ValueError Decision"
     assert kinds(study).count("asked") == 3
     assert kl.studies.verify(store, "prices").ok
-
-
-class Deaf:
-    """Fails to hear large losses."""
-
-    def propose(self) -> int:
-        return 2
-
-    def hear(self, index: int, loss: float) -> None:
-        if loss > 0.9:
-            raise OSError("no connection")
 
 
 def test_a_policy_that_fails_spoils_nothing_for_others() -> None:
@@ -260,6 +259,26 @@ def test_a_policy_that_fails_to_propose_is_as_it_was_before(
     for _ in range(5):
         assert study.ask().index == alone.ask().index
     assert kl.studies.verify(store, "prices", policy=Counting()).ok
+
+
+def test_operations_that_look_alike_are_each_carried_out() -> None:
+    """Whoever has the mutex need not be the first who waits; what others want may be equal, or cannot be compared."""
+    study, _, _ = created()
+    mine = inside.worker(study)
+    asks = [asking(None, None, None, None, None) for _ in range(3)]
+    for ask in asks:
+        mine.enqueue(ask)
+    inside.queue(mine).remove(asks[0])  # an interrupted thread has had it; the first of three
+    ids = [mine.finish(ask).answer.id for ask in reversed(asks)]
+    assert sorted(ids) == [0, 1, 2]
+    study.ask(3)
+    value = np.array([0.5, 0.5])
+    tells = [Tell(decision=np.array(ids), value=value) for ids in ([0, 1], [2, 3])]
+    for tell in tells:
+        mine.enqueue(tell)
+    for tell in reversed(tells):
+        mine.finish(tell)
+    assert study.status().told == 4
 
 
 # Stores that fail.

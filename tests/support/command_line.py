@@ -71,6 +71,19 @@ def refused(cli):
 
 
 @pytest.fixture
+def completed(good, monkeypatch):
+    """What the shell's completion offers for a line."""
+
+    def call(words):
+        monkeypatch.setenv("_KOLOSS_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+        return good().split()
+
+    return call
+
+
+@pytest.fixture
 def shell():
     """Run a command line in a process of its own, with its output in a pipe."""
 

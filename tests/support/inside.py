@@ -131,7 +131,7 @@ def database(store: Any, other: Any = None) -> Any:
 
 def answers(log: Any, statement: str) -> list[Any]:
     """What a statement gives in a transaction of a PostgreSQL store."""
-    rows: list[Any] = log._run(statement).fetchall()
+    rows: list[Any] = log._execute(statement).fetchall()
     return rows
 
 

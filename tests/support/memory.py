@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from koloss.errors import StoreError, StudyExists, StudyNotFound
-from koloss.studies.events import Event
-from koloss.studies.log import KEPT_SNAPSHOTS, Snapshot, Store, Transaction
+from koloss.studies.store import KEPT_SNAPSHOTS, Event, Snapshot, Store, Transaction
 
 
 @dataclass

@@ -8,8 +8,7 @@ import importlib.util
 import pytest
 
 from koloss.errors import StoreError
-from koloss.studies.events import Event
-from koloss.studies.stores import open_store
+from koloss.studies.store import Event, open_store
 from tests.support.server import Proxy, Server, find_binaries
 
 FIRST = [Event(1, "created", micros=1, data={"settings": {}})]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import koloss as kl
-from koloss.studies.log import Snapshot
+from koloss.studies.store import Snapshot
 from tests.support.memory import MemoryStore
 
 POINTS = kl.Points(np.linspace(0, 1, 6)[:, None])
@@ -40,6 +40,20 @@ def bandit(**settings: Any) -> kl.BanditExpWeights:
 def insured(**settings: Any) -> kl.InsuredBandit:
     said = {"horizon": 2000, "loss_range": (0, 1), "rng": 0, **settings}
     return kl.InsuredBandit(POINTS, kl.Gaussian(0.4), **said)
+
+
+class Deaf:
+    """A policy that plays one row, and fails to hear losses above a limit."""
+
+    def __init__(self, limit: float = 0.9) -> None:
+        self.limit = limit
+
+    def propose(self) -> int:
+        return 2
+
+    def hear(self, index: int, loss: float) -> None:
+        if loss > self.limit:
+            raise OSError("no connection")
 
 
 class Clock:

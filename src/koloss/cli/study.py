@@ -147,15 +147,13 @@ def show(
 ) -> None:
     """Show where a study stands: counts, best action, probabilities, values over time, warnings of the store."""
     from koloss.cli.study_text import show_study
+    from koloss.studies.status import described
 
     with open_study(context) as study:
         status, known = study.status(), read_json(given)
         shown = {**status.to_dict(), "context": known}
         if known is not None:
-            best = study.recommend(known)
-            named = {} if best.params is None else {"params": best.params}
-            place = {"index": best.index, "action": best.action.tolist()}
-            shown["best"] = {**place, **named, "value": best.loss}
+            shown["best"] = described(study.recommend(known))
         shown["probabilities"] = study.probabilities(known)
         newest = study.events(max(status.events - VALUES_FROM, 0))
         shown["values"] = [event.data["value"] for event in newest if event.kind == "told"]

@@ -146,9 +146,11 @@ def locked(
                                 os.unlink(path)
         finally:
             if descriptor in _held:  # a fork has let go of it
-                _held.discard(descriptor)
-                _unlock(descriptor)
-                os.close(descriptor)
+                try:
+                    _held.discard(descriptor)
+                    _unlock(descriptor)
+                finally:  # even where an interrupt comes just now
+                    os.close(descriptor)
 
 
 _held: set[int] = set()

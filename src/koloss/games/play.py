@@ -7,7 +7,7 @@ import math
 import operator
 import reprlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -171,7 +171,7 @@ class _InPlay:
     def __init__(
         self, learner: Any, adversary: Adversary, rounds: int, batch: int, delays: Sequence[int], seen: Any = None
     ) -> None:  # fmt: skip
-        self.learner, self.adversary, self.shown = learner, adversary, Shown(learner)
+        self.learner, self.adversary = learner, adversary
         self.rounds, self.batch, self.delays = rounds, batch, delays
         self.full = learner.feedback == "full"
         settings = getattr(learner, "settings", None)  # a player of the user's own has none
@@ -179,18 +179,16 @@ class _InPlay:
         actions = learner.actions
         self.set: ActionSet = actions if isinstance(actions, ActionSet) else Points(actions)
         self.X: Any = to_numpy(self.set.X) if isinstance(self.set, Points) else None
-        self.asked: Any = None
-        rows: Any = None
-        if seen is not None:
-            self.asked, rows = seen  # what the learner is asked with
-        if rows is not None and self.X is None:
+        if seen is not None and self.X is None:
             kind = type(self.set).__name__
             raise ValueError(f"`contexts` must be left out where the actions are no points, got {kind}")  # fmt: skip
-        self.rows = rows  # numbers of the contexts of all rounds, where there are any
-        size = () if rows is None else (int(rows.max()) + 1,)
-        self.total: Any = None if self.X is None else np.zeros((*size, len(self.X)))
+        # What the learner is asked with in all rounds, and the numbers of their contexts; without contexts there is one.
+        both: tuple[Any, Any] = seen or (None, np.zeros(rounds, dtype=int))
+        self.asked, self.rows = both
+        contexts = int(self.rows.max()) + 1
+        self.total: Any = None if self.X is None else np.zeros((contexts, len(self.X)))
         self.told: list[Any] = []  # all losses, as they were told
-        self.ahead: dict[int, Any] = {}
+        self.ahead = self.upcoming()
         self.waiting: list[tuple[int, int, Any, Any]] = []  # a heap: when due, and of which round
         self.actions: list[Any] = []
         self.losses: list[Any] = []
@@ -227,25 +225,24 @@ class _InPlay:
         self.promise = promise
         self.promised.append(math.nan if promise is None else promise.total)
 
-    def choose(self, t: int, count: int) -> tuple[list[Any], Any]:
-        """The losses of some rounds, and on points the table of their values."""
-        if not self.adversary.oblivious:
-            shown = self.shown if self.rows is None else Shown(self.learner, self.asked[t])
-            losses = [self.adversary(t, shown)]
-            return losses, None if self.X is None else loss_table(losses, self.X)
-        if t not in self.ahead:
-            self.ahead.clear()
-            stop = min(t + max(CHUNK // self.batch, 1) * self.batch, self.rounds)
-            chosen = [self.adversary(s) for s in range(t, stop)]
-            table = None if self.X is None else loss_table(chosen, self.X)
-            for s in range(t, stop):
-                self.ahead[s] = (chosen[s - t], None if table is None else table[s - t])
-        pairs = [self.ahead[s] for s in range(t, t + count)]
-        return [p[0] for p in pairs], None if self.X is None else np.stack([p[1] for p in pairs])
+    def upcoming(self) -> Iterator[tuple[list[Any], Any]]:
+        """The losses of each step, and on points the table of their values; an oblivious adversary is asked ahead."""
+        oblivious = self.adversary.oblivious
+        size = max(CHUNK // self.batch, 1) * self.batch if oblivious else 1
+        for begin in range(0, self.rounds, size):
+            losses = []
+            for t in range(begin, min(begin + size, self.rounds)):
+                context = None if self.asked is None else self.asked[t]
+                shown = None if oblivious else Shown(self.learner, context)
+                losses.append(self.adversary(t, shown))
+            table = None if self.X is None else loss_table(losses, self.X)
+            for k in range(0, len(losses), self.batch):
+                part = slice(k, k + self.batch)
+                yield losses[part], None if table is None else np.ascontiguousarray(table[part])
 
     def step(self, t: int, count: int) -> None:
         """Rounds t to t + count - 1; where anything fails, they have not been played."""
-        losses, table = self.choose(t, count)
+        losses, table = next(self.ahead)
         begin = time.perf_counter()
         decisions = self._ask(t, count)
         self.seconds += time.perf_counter() - begin
@@ -264,10 +261,9 @@ class _InPlay:
         if not self.adversary.oblivious:
             self.adversary.saw(t, action[0] if self.X is None else int(index[0]))
         if table is not None:
-            if self.rows is None:
-                self.total += table.sum(axis=0)
-            else:
-                np.add.at(self.total, self.rows[t : t + count], table)
+            rows = self.rows[t : t + count]
+            for c in set(rows.tolist()):
+                self.total[c] += table[rows == c].sum(axis=0)
             self.means.append(table.mean(axis=1))
             low, high = self.extremes
             self.extremes = min(low, float(table.min())), max(high, float(table.max()))
@@ -279,7 +275,7 @@ class _InPlay:
         self.told.extend(losses)
 
     def _ask(self, t: int, count: int) -> Any:
-        if self.rows is None:
+        if self.asked is None:
             return self.learner.ask(count) if self.batch > 1 else self.learner.ask()
         if self.batch > 1:
             return self.learner.ask(count, context=self.asked[t : t + count])
@@ -312,17 +308,22 @@ class _InPlay:
     def comparator(self, at: Any) -> tuple[Any, int | None, str, Any, Any]:
         """The best fixed action, its index, why it is the best, its loss in every round, and the smallest totals so far.
 
-        The last are, for every round of `at`, the smallest sum of losses that a single action has had by then.
+        The last are, for every round of `at`, the smallest sum of losses that a single action has had by then. With contexts all of
+        these are of the best mapping from contexts to actions, an array of shape (C, d).
         """
         played = len(self.told)
-        if self.rows is not None:
-            return self._mapping(at)
         if self.X is not None:
-            i = int(np.argmin(self.total))
-            best = self.X[i].copy()
-            saved = self._values(best[None], 0, played, i)[:, 0]
+            index = np.argmin(self.total, axis=1)
+            parts = []
+            for s, e in pairwise([*range(0, played, CHUNK), played]):
+                seen, place = np.unique(self.rows[s:e], return_inverse=True)
+                table = loss_table(self.told[s:e], self.X[index[seen]], index[seen])
+                parts.append(table[np.arange(e - s), place])
+            saved = np.concatenate(parts)
             lowest = np.append(self.lowest[: len(at) - 1], np.sum(saved))
-            return best, i, "exhaustive", saved, lowest
+            if self.asked is None:
+                return self.X[index[0]].copy(), int(index[0]), "exhaustive", saved, lowest
+            return self.X[index], None, "exhaustive", saved, lowest
         from koloss.oracles import minimize
         from koloss.oracles.multistart import multistart
 
@@ -352,30 +353,18 @@ class _InPlay:
         saved = self._values(best[None], 0, played)[:, 0]
         return best, None, certificate, saved, np.append(lowest_so_far[:-1], np.sum(saved))
 
-    def _mapping(self, at: Any) -> tuple[Any, None, str, Any, Any]:
-        """The same for the best mapping from contexts to actions, an array of shape (C, d)."""
-        assert self.rows is not None
-        best = np.argmin(self.total, axis=1)
-        chosen = best[self.rows[: len(self.told)]]
-        parts = []
-        for s, e in pairwise([*range(0, len(chosen), CHUNK), len(chosen)]):
-            parts.append(loss_table(self.told[s:e], self.X)[np.arange(e - s), chosen[s:e]])
-        saved = np.concatenate(parts)
-        lowest = np.append(self.lowest[: len(at) - 1], np.sum(saved))
-        return self.X[best], None, "exhaustive", saved, lowest
-
     def uniform(self) -> Any:
         """What playing uniformly at random would have cost in every round, on average."""
         if self.means:
             return np.concatenate(self.means)
         crowd, played = self.set.sample(POOL, np.random.default_rng(0)), len(self.told)
-        cuts = [*range(0, played, CHUNK), played]
-        return np.concatenate([self._values(crowd, s, e).mean(axis=1) for s, e in pairwise(cuts)])
+        cuts = pairwise([*range(0, played, CHUNK), played])
+        return np.concatenate([self._values(crowd, s, e).mean(axis=1) for s, e in cuts])
 
-    def _values(self, X: Any, begin: int, end: int, index: int | None = None) -> Any:
+    def _values(self, X: Any, begin: int, end: int) -> Any:
         """Losses of some rounds at some points, an array of shape (rounds, points)."""
         cuts = pairwise([*range(begin, end, CHUNK), end])
-        return np.concatenate([loss_table(self.told[s:e], X, index) for s, e in cuts])
+        return np.concatenate([loss_table(self.told[s:e], X) for s, e in cuts])
 
     # What it leaves.
 
@@ -420,15 +409,15 @@ class _InPlay:
         )
 
 
-def loss_table(losses: list[Any], X: Any, index: int | None = None) -> Any:
+def loss_table(losses: list[Any], X: Any, index: Any = slice(None)) -> Any:
     """Values of several losses at several points, an array of shape (losses, points).
 
-    Arrays of losses on points stand for themselves (`index` says which of them X is).
+    Arrays of losses on points stand for themselves (`index` says which of them X has).
     """
     if isinstance(losses[0], Loss):
         return Loss.table(losses, X)
     rows = np.stack([np.asarray(loss, dtype=float) for loss in losses])
-    return rows if index is None else rows[:, index : index + 1]
+    return rows[:, index]
 
 
 def describe(promise: Any) -> dict[str, Any]:

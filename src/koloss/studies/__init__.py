@@ -1,9 +1,7 @@
 """Studies: learners with a name that many processes ask and tell, in stores that keep a log of everything that happened."""
 
-from koloss.studies.events import Event
-from koloss.studies.log import Snapshot, Store, Transaction
 from koloss.studies.status import Status
-from koloss.studies.stores import open_store
+from koloss.studies.store import Event, Snapshot, Store, Transaction, open_store
 from koloss.studies.study import Study
 from koloss.studies.verify import Report, verify
 

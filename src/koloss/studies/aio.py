@@ -7,32 +7,39 @@ concurrent calls cost few waits for the disk.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import partial, wraps
 from itertools import islice
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
-from koloss.guarantees import Guarantee
-from koloss.learners import Decision, Decisions, Recommendation
+from koloss.learners import Decision, Decisions
 from koloss.learners.ledger import Told
 from koloss.learners.sharing import Forks
 from koloss.studies import study as blocking
-from koloss.studies.events import Event
-from koloss.studies.log import Store
 from koloss.studies.operations import Operation, Tell, asking
 from koloss.studies.plain import as_key
-from koloss.studies.status import Status
-
-PAGE = 1000
-"""Events that are read at a time."""
+from koloss.studies.store import PAGE, Event, Store
 
 __all__ = ["Study"]
 
+P = ParamSpec("P")
 R = TypeVar("R")
 Op = TypeVar("Op", bound=Operation)
+
+
+def _awaited(
+    method: Callable[Concatenate[blocking.Study, P], R], *, apart: bool = False
+) -> Callable[Concatenate[Study, P], Coroutine[Any, Any, R]]:
+    """A method of `koloss.Study`, done by the worker, or in a thread of its own."""
+
+    @wraps(method)
+    async def call(self: Study, /, *arguments: P.args, **named: P.kwargs) -> R:
+        work = partial(method, self._study, *arguments, **named)
+        return await (asyncio.to_thread(work) if apart else self._run(work))
+
+    return call
 
 
 class Study:
@@ -94,26 +101,10 @@ class Study:
     # Ask and tell.
 
     @overload
-    async def ask(
-        self,
-        count: None = None,
-        *,
-        context: Any = None,
-        subject: str | None = None,
-        request: str | None = None,
-        allowed: Any = None,
-    ) -> Decision: ...
+    async def ask(self, count: None = None, **about: Unpack[blocking.About]) -> Decision: ...
 
     @overload
-    async def ask(
-        self,
-        count: int,
-        *,
-        context: Any = None,
-        subject: str | None = None,
-        request: str | None = None,
-        allowed: Any = None,
-    ) -> Decisions: ...
+    async def ask(self, count: int, **about: Unpack[blocking.About]) -> Decisions: ...
 
     async def ask(
         self,
@@ -132,49 +123,21 @@ class Study:
         """Say what a decision has brought, or several."""
         await self._submit(Tell(request=as_key(request), decision=decision, value=value))
 
-    # What an operator does.
+    # What else `koloss.Study` does.
 
-    async def pause(self, **said: Any) -> None:
-        """Make no decisions until `resume()`."""
-        await self._run(self._study.pause, **said)
-
-    async def resume(self, **said: Any) -> None:
-        """Make decisions again."""
-        await self._run(self._study.resume, **said)
-
-    async def hand_over(self, **said: Any) -> None:
-        """Stop the policy in play."""
-        await self._run(self._study.hand_over, **said)
-
-    async def re_arm(self, **said: Any) -> None:
-        """Let the policy that was stopped last play again."""
-        await self._run(self._study.re_arm, **said)
-
-    async def change(self, setting: str, value: Any, **said: Any) -> None:
-        """Change a setting in the middle."""
-        await self._run(self._study.change, setting, value, **said)
-
-    async def forget_subject(self, subject: str) -> int:
-        """Erase what is held of a subject."""
-        return await self._run(self._study.forget_subject, subject)
-
-    # What is known.
-
-    async def status(self) -> Status:
-        """Where the study stands."""
-        return await self._run(self._study.status)
-
-    async def recommend(self, context: Any = None) -> Recommendation:
-        """The best action so far."""
-        return await self._run(self._study.recommend, context)
-
-    async def probabilities(self, context: Any = None) -> list[dict[str, Any]]:
-        """Actions of a finite set and how likely each is next."""
-        return await self._run(self._study.probabilities, context)
-
-    async def guarantee(self, **options: Any) -> Guarantee:
-        """The learner's regret bound."""
-        return await self._run(self._study.guarantee, **options)
+    pause = _awaited(blocking.Study.pause)
+    resume = _awaited(blocking.Study.resume)
+    hand_over = _awaited(blocking.Study.hand_over)
+    re_arm = _awaited(blocking.Study.re_arm)
+    change = _awaited(blocking.Study.change)
+    forget_subject = _awaited(blocking.Study.forget_subject)
+    status = _awaited(blocking.Study.status)
+    recommend = _awaited(blocking.Study.recommend)
+    probabilities = _awaited(blocking.Study.probabilities)
+    guarantee = _awaited(blocking.Study.guarantee)
+    # These take long and have a thread of their own: nobody who asks has to wait for them.
+    export = _awaited(blocking.Study.export, apart=True)
+    backup = _awaited(blocking.Study.backup, apart=True)
 
     async def events(self, after: int = 0) -> AsyncIterator[Event]:
         """The log, from the event after this number on, read in pages."""
@@ -182,16 +145,6 @@ class Study:
         while page := await self._run(lambda: list(islice(events, PAGE))):
             for event in page:
                 yield event
-
-    # Those that take long have a thread of their own: nobody who asks has to wait for them.
-
-    async def export(self, path: str | Path) -> None:
-        """Write the decisions to a .parquet or .csv file."""
-        await asyncio.to_thread(self._study.export, path)
-
-    async def backup(self, path: str | Path) -> None:
-        """Write a copy of the whole store."""
-        await asyncio.to_thread(self._study.backup, path)
 
     async def close(self) -> None:
         """Give the store's connection back, and let the worker go, after what waits has been done."""

@@ -11,22 +11,19 @@ import io
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 from koloss._version import __version__
 from koloss.actions import Float, Int, Parameter, Space, SpacePoints
 from koloss.core.files import replacing
-from koloss.studies.events import Event
-from koloss.studies.log import Store
+from koloss.studies.store import Event
 
 if TYPE_CHECKING:
     from koloss.studies.study import Study
 
 __all__ = ["export"]
-
-PAGE = 1000
-"""Events that are read at a time."""
 
 ROW_GROUP = 50_000
 """Rows of a Parquet file that are written together."""
@@ -68,40 +65,29 @@ def export(study: Study, path: str | Path) -> int:
       after the default was counted.
     """
     path = Path(path)
-    kinds: dict[str, type[_Writer]] = {".csv": _Csv, ".parquet": _Parquet}
-    if path.suffix.lower() not in kinds:
+    writers = {".csv": _write_csv, ".parquet": _write_parquet}
+    if path.suffix.lower() not in writers:
         raise ValueError(f"`path` must end in .csv or .parquet, got {str(path)!r}")
     learner, settings = study._worker.look(lambda state: (state.learner, state.settings))
-    kind, table = kinds[path.suffix.lower()], Table(learner)
     about = {"study": study.name, "goal": settings.goal, "unit": settings.unit}
-    last, fates = _fates(_pages(study.store, study.name))
-    count = 0
+    table = Table(learner, {**about, "koloss": __version__})
+    fates = _Fates(study.store.stream(study.name))
     with replacing(path) as file:
-        writer = kind(file, table, {**about, "koloss": __version__})
-        for rows in table.rows(_pages(study.store, study.name, last), fates):
-            writer.write(rows)
-            count += len(rows)
-        writer.close()
-    return count
-
-
-def _pages(store: Store, name: str, last: int | None = None) -> Iterator[list[Event]]:
-    """Events up to the last one, in pages."""
-    after = 0
-    while page := store.events(name, after, PAGE if last is None else min(PAGE, last - after)):
-        yield page
-        after = page[-1].seq
-        if after == last:
-            return
+        rows = table.rows(islice(study.store.stream(study.name), fates.last), fates)
+        return writers[path.suffix.lower()](file, table, rows)
 
 
 class _Fates:
     """What became of decisions with consecutive ids."""
 
-    def __init__(self) -> None:
+    def __init__(self, events: Iterable[Event]) -> None:
         self.first: int | None = None  # id of the first one
         self.holds = False  # whether values are held back
         self.values, self.times, self.statuses = array("d"), array("q"), bytearray()
+        self.last = 0  # number of the newest event
+        for event in events:
+            self.hear(event)
+            self.last = event.seq
 
     def __getitem__(self, decision: int) -> tuple[float | None, int, int]:
         """Value, time and status."""
@@ -146,23 +132,14 @@ class _Fates:
         return _HELD if self.holds and before != _EXPIRED else _TOLD
 
 
-def _fates(pages: Iterable[list[Event]]) -> tuple[int, _Fates]:
-    """The number of the newest event, and what has become of the decisions by then."""
-    fates, last = _Fates(), 0
-    for page in pages:
-        for event in page:
-            fates.hear(event)
-        last = page[-1].seq
-    return last, fates
-
-
 # Columns and rows.
 
 
 class Table:
     """The columns of a study's decisions."""
 
-    def __init__(self, learner: Any) -> None:
+    def __init__(self, learner: Any, about: dict[str, str]) -> None:
+        self.about = about  # of the study
         points = learner.settings.actions
         self.space: Space | None = points.space if isinstance(points, SpacePoints) else None
         self.params = learner.params
@@ -175,19 +152,16 @@ class Table:
             self.names[name] = f"action.{name}" if name in (*before, *after, "action") else name
         self.columns = [*before, *(self.names.values() if self.space else ["action"]), *after]
 
-    def rows(self, pages: Iterable[list[Event]], fates: _Fates) -> Iterator[list[Row]]:
-        """The rows of the decisions in each page."""
+    def rows(self, events: Iterable[Event], fates: _Fates) -> Iterator[Row]:
+        """The rows of the decisions."""
         contexts: Iterator[Any] = iter(())  # of the decisions that were made at once
-        for page in pages:
-            rows = []
-            for event in page:
-                if event.kind == "asked":
-                    data = event.data
-                    if "context" in data:
-                        context = data["context"]
-                        contexts = iter(context if "batch" in data else [context])
-                    rows.append(self._row(event, next(contexts, None), fates))
-            yield rows
+        for event in events:
+            if event.kind == "asked":
+                data = event.data
+                if "context" in data:
+                    context = data["context"]
+                    contexts = iter(context if "batch" in data else [context])
+                yield self._row(event, next(contexts, None), fates)
 
     def _row(self, event: Event, context: Any, fates: _Fates) -> Row:
         assert event.decision is not None
@@ -219,78 +193,49 @@ def _json(value: Any) -> str:
 # Files.
 
 
-class _Writer(Protocol):
-    def __init__(self, file: IO[bytes], table: Table, about: dict[str, str]) -> None: ...
-
-    def write(self, rows: list[Row]) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class _Csv:
-    def __init__(self, file: IO[bytes], table: Table, about: dict[str, str]) -> None:
-        self._text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        self._writer = csv.DictWriter(self._text, table.columns, extrasaction="ignore")
-        self._lists = [] if table.space else ["action"]
-        self._writer.writeheader()
-
-    def write(self, rows: list[Row]) -> None:
-        for row in rows:
-            plain = {"time": row["time"].isoformat(timespec="microseconds")}
-            plain |= {name: _json(row[name]) for name in self._lists}
-            self._writer.writerow(row | plain)
-
-    def close(self) -> None:
-        self._text.flush()
-        self._text.detach()  # the file is closed by whoever has opened it
+def _write_csv(file: IO[bytes], table: Table, rows: Iterable[Row]) -> int:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.DictWriter(text, table.columns, extrasaction="ignore")
+    writer.writeheader()
+    count, lists = 0, [] if table.space else ["action"]
+    for count, row in enumerate(rows, start=1):  # noqa: B007
+        plain = {"time": row["time"].isoformat(timespec="microseconds")}
+        plain |= {name: _json(row[name]) for name in lists}
+        writer.writerow(row | plain)
+    text.flush()
+    text.detach()  # the file is closed by whoever has opened it
+    return count
 
 
-class _Parquet:
-    def __init__(self, file: IO[bytes], table: Table, about: dict[str, str]) -> None:
-        try:
-            import pyarrow as pa
-            from pyarrow import parquet
-        except ImportError as error:
-            message = "a .parquet file needs pyarrow: pip install 'koloss[parquet]'"
-            raise ImportError(message) from error
-        self._arrow = pa
-        kinds = {
-            "time": pa.timestamp("us", tz="UTC"),
-            "id": pa.int64(),
-            "context": pa.string(),
-            "action": pa.list_(pa.float64()),
-            "index": pa.int64(),
-            "probability": pa.float64(),
-            "value": pa.float64(),
-            "late_by": pa.float64(),
-            "status": pa.string(),
-        }
-        parameters = table.space.parameters if table.space is not None else {}
-        self._mixed = []  # columns whose values have no type in common
-        for name, column in table.names.items():
-            kind = _kind(parameters[name])
-            self._mixed += [column] if kind == "json" else []
-            kinds[column] = getattr(pa, {"json": "string"}.get(kind, kind))()
-        fields = [(column, kinds[column]) for column in table.columns]
-        self._schema = pa.schema(fields, metadata=about)
-        self._writer = parquet.ParquetWriter(file, self._schema)
-        self._rows: list[Row] = []
-
-    def write(self, rows: list[Row]) -> None:
-        for row in rows:
-            row |= {name: _json(row[name]) for name in self._mixed if row[name] is not None}
-        self._rows += rows
-        if len(self._rows) >= ROW_GROUP:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._writer.write_table(self._arrow.Table.from_pylist(self._rows, schema=self._schema))
-        self._rows = []
-
-    def close(self) -> None:
-        if self._rows:
-            self._flush()
-        self._writer.close()
+def _write_parquet(file: IO[bytes], table: Table, rows: Iterator[Row]) -> int:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        message = "a .parquet file needs pyarrow: pip install 'koloss[parquet]'"
+        raise ImportError(message) from error
+    kinds = {
+        "time": pa.timestamp("us", tz="UTC"),
+        "action": pa.list_(pa.float64()),
+        **dict.fromkeys(("id", "index"), pa.int64()),
+        **dict.fromkeys(("context", "status"), pa.string()),
+        **dict.fromkeys(("probability", "value", "late_by"), pa.float64()),
+    }
+    parameters = table.space.parameters if table.space is not None else {}
+    mixed = []  # columns whose values have no type in common
+    for name, column in table.names.items():
+        kind = _kind(parameters[name])
+        mixed += [column] if kind == "json" else []
+        kinds[column] = getattr(pa, {"json": "string"}.get(kind, kind))()
+    schema = pa.schema([(column, kinds[column]) for column in table.columns], metadata=table.about)
+    count = 0
+    with parquet.ParquetWriter(file, schema) as writer:
+        while group := list(islice(rows, ROW_GROUP)):
+            for row in group:
+                row |= {name: _json(row[name]) for name in mixed if row[name] is not None}
+            writer.write_table(pa.Table.from_pylist(group, schema=schema))
+            count += len(group)
+    return count
 
 
 def _kind(parameter: Parameter) -> str:

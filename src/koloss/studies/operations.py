@@ -14,11 +14,10 @@ import numpy as np
 from koloss.core.arrays import as_int
 from koloss.errors import AlreadyTold, RequestConflict, StudyPaused, UnknownDecision
 from koloss.learners import Decision, Decisions
-from koloss.studies.events import Event
-from koloss.studies.log import Transaction
 from koloss.studies.plain import as_choice, as_key, as_plain
 from koloss.studies.platform import PLATFORM
 from koloss.studies.state import State
+from koloss.studies.store import Event, Transaction
 
 
 @dataclass
@@ -43,20 +42,15 @@ class Turn:
             events[0].data["platform"] = PLATFORM
         return [replace(event, seq=first + k, request=request) for k, event in enumerate(events)]
 
-    def do(self, events: list[Event], request: str | None = None) -> None:
-        """Write events down, and do what they say, of which nothing can be refused."""
+    def do(self, events: list[Event], request: str | None = None, *, done: bool = False) -> None:
+        """Write events down, and do what they say, of which nothing can be refused; or what they say is done already."""
         self.changing = True
         group = self.numbered(events, request)
         self.log.append(group)
-        self.state.apply(group)
-        self.changing = False
-
-    def note(self, events: list[Event], request: str | None = None) -> None:
-        """Write events down that have been done."""
-        self.changing = True
-        group = self.numbered(events, request)
-        self.log.append(group)
-        self.state.note(group)
+        if done:
+            self.state.note(group)
+        else:
+            self.state.apply(group)
         self.changing = False
 
     def expire(self) -> None:
@@ -168,7 +162,7 @@ class Ask(Operation):
         if subject is not None:
             events[0].data["sticky"] = True
             turn.log.bind(subject, int(made.id))
-        turn.note(events, self.request)
+        turn.do(events, self.request, done=True)
         return made
 
     def is_same(self, events: Sequence[Event]) -> bool:
@@ -348,7 +342,7 @@ class Press(Operation):
             return
         event = turn.event(self.kind, **self.data)
         turn.state.act(event)  # which may be refused, and then has changed nothing
-        turn.note([event], self.request)
+        turn.do([event], self.request, done=True)
 
     def is_same(self, events: Sequence[Event]) -> bool:
         return events[0].kind == self.kind and all(

@@ -17,26 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, LiteralString
 
-from koloss.errors import CommitUnknown, StoreError, StudyExists, StudyNotFound
-from koloss.studies.events import Event
-from koloss.studies.log import FORMAT, KEPT_SNAPSHOTS, Snapshot, Store, Transaction
-from koloss.studies.names import check_name
+from koloss.core.arrays import one_of
+from koloss.errors import CommitUnknown, StoreError
 from koloss.studies.postgres_connections import Connections
-from koloss.studies.postgres_statements import (
-    APPEND,
-    BEGIN,
-    COPIES,
-    EVENTS,
-    OF_DECISION,
-    OF_REQUEST,
-    PAGE,
-    SCHEMA,
-    SCHEMA_LOCK,
-    SIZES,
-    SNAPSHOTS,
-)
-from koloss.studies.sqlite_log import make_tables, new_file, read_event
-from koloss.studies.stores import Durability, check_durability
+from koloss.studies.sql import FIND, SQLStore, SQLTransaction
+from koloss.studies.sqlite import make_tables, new_file
+from koloss.studies.store import DURABILITIES, FORMAT, Durability, Event
 
 logger = logging.getLogger("koloss.studies")
 
@@ -48,7 +34,80 @@ DURABLE = (*HARM, "synchronous_commit")
 """Settings of the server that decide what survives."""
 
 
-class PostgresStore(Store):
+SCHEMA: tuple[LiteralString, ...] = (
+    """CREATE TABLE koloss_studies (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        name text COLLATE "C" NOT NULL UNIQUE,
+        last bigint NOT NULL)""",
+    """CREATE TABLE koloss_events (
+        study bigint NOT NULL REFERENCES koloss_studies,
+        seq bigint NOT NULL CHECK (seq > 0),
+        kind text NOT NULL,
+        micros bigint NOT NULL,
+        decision bigint,
+        request text COLLATE "C",
+        data text NOT NULL,
+        PRIMARY KEY (study, seq))""",
+    "CREATE INDEX koloss_events_request ON koloss_events (study, request) WHERE request IS NOT NULL",
+    "CREATE INDEX koloss_events_decision ON koloss_events (study, decision) WHERE decision IS NOT NULL",
+    """CREATE TABLE koloss_snapshots (
+        study bigint NOT NULL REFERENCES koloss_studies,
+        seq bigint NOT NULL,
+        content bytea NOT NULL,
+        PRIMARY KEY (study, seq))""",
+    """CREATE TABLE koloss_subjects (
+        study bigint NOT NULL REFERENCES koloss_studies,
+        subject text COLLATE "C" NOT NULL,
+        decision bigint NOT NULL,
+        PRIMARY KEY (study, subject))""",
+    "CREATE INDEX koloss_subjects_decision ON koloss_subjects (study, decision)",
+)
+
+SCHEMA_LOCK = 0x6B6F6C6F7373
+"""Key of the advisory lock under which the tables are made."""
+
+BEGIN: LiteralString = """BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+    SET LOCAL tcp_keepalives_idle = 30; SET LOCAL tcp_keepalives_interval = 10; SET LOCAL tcp_keepalives_count = 3;"""
+"""A machine that vanishes in the middle of a transaction holds its lock for a minute, not for two hours."""
+
+APPEND: LiteralString = """WITH added AS (
+        INSERT INTO koloss_events (study, seq, kind, micros, decision, request, data)
+        SELECT ?, * FROM unnest(?::bigint[], ?::text[], ?::bigint[], ?::bigint[], ?::text[], ?::text[]))
+    UPDATE koloss_studies SET last = ? WHERE id = ? AND last = ?"""
+
+SIZES: LiteralString = """SELECT sum(pg_total_relation_size(name)) FROM unnest(
+    ARRAY['koloss_studies', 'koloss_events', 'koloss_snapshots', 'koloss_subjects']) AS name"""
+
+COPIES: tuple[tuple[str, LiteralString], ...] = (
+    ("koloss_studies", "SELECT id, name, last FROM koloss_studies"),
+    (
+        "koloss_events",
+        "SELECT study, seq, kind, micros, decision, request, data FROM koloss_events ORDER BY study, seq",
+    ),
+    ("koloss_snapshots", "SELECT study, seq, content FROM koloss_snapshots"),
+    ("koloss_subjects", "SELECT study, subject, decision FROM koloss_subjects"),
+)
+"""How each table is read to be written to a file of SQLite's."""
+
+
+class PostgresTransaction(SQLTransaction):
+    """What is done within one transaction of a connection."""
+
+    def _add(self, events: Sequence[Event], last: int) -> None:
+        rows = [(e.seq, e.kind, e.micros, e.decision, e.request, e.text) for e in events]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        done = self._run(APPEND, *columns, last, self._study, self.last)
+        if done.rowcount != 1:
+            raise StoreError(f"study {self._name!r} does not end with event {self.last}")
+
+    def unbind(self, decisions: Sequence[int]) -> None:
+        gone: LiteralString = (
+            "DELETE FROM koloss_subjects WHERE study = ? AND decision = ANY(?::bigint[])"
+        )
+        self._run(gone, list(decisions))
+
+
+class PostgresStore(SQLStore):
     """Studies in a PostgreSQL database. The tables are made with the first study.
 
     Parameters
@@ -62,9 +121,11 @@ class PostgresStore(Store):
     """
 
     may_lose_answers: ClassVar[bool] = True
+    find_sql = FIND + " for update"
+    log_type: ClassVar[type[SQLTransaction]] = PostgresTransaction
 
     def __init__(self, url: str, *, durability: Durability = "power") -> None:
-        self.durability = check_durability(durability)
+        self.durability = one_of("durability", durability, DURABILITIES)
         self._connections = Connections(url)
         self.url = self._connections.url
         self._has_tables = False
@@ -88,41 +149,6 @@ class PostgresStore(Store):
         return f"PostgresStore({self.url!r}, durability={self.durability!r})"
 
     # The contract.
-
-    def create(self, name: str, events: Sequence[Event]) -> None:
-        check_name(name)
-        if not self._check_tables():
-            self._make_tables()
-        add = "INSERT INTO koloss_studies (name, last) VALUES (%s, 0) ON CONFLICT DO NOTHING RETURNING id"
-        with self._work(add, name) as (connection, made):
-            if made is None:
-                raise StudyExists(f"there is a study {name!r} in {self.url} already")
-            _Log(self._connections, connection, name, made[0], 0).append(events)
-
-    def names(self) -> list[str]:
-        rows = self._read("SELECT name FROM koloss_studies") if self._check_tables() else []
-        return sorted(name for (name,) in rows)
-
-    @contextmanager
-    def transaction(self, name: str) -> Iterator[Transaction]:
-        if not self._check_tables():
-            raise self._not_found(name)
-        find: LiteralString = "SELECT id, last FROM koloss_studies WHERE name = %s FOR UPDATE"
-        with self._work(find, name) as (connection, found):
-            if found is None:
-                raise self._not_found(name)
-            log = _Log(self._connections, connection, name, *found)
-            try:
-                yield log
-            finally:
-                log.over = True
-
-    def events(self, name: str, after: int = 0, limit: int = 1000) -> list[Event]:
-        rows = self._read_of(name, EVENTS + PAGE, after, max(limit, 0))
-        return [read_event(name, row) for row in rows]
-
-    def snapshots(self, name: str) -> list[Snapshot]:
-        return [Snapshot(*row) for row in self._read_of(name, SNAPSHOTS)]
 
     def facts(self) -> dict[str, Any]:
         self._settings = self._read_settings()
@@ -148,10 +174,12 @@ class PostgresStore(Store):
             try:
                 make_tables(copy)
                 copy.execute("begin")
-                for read, write in COPIES:
+                for table, read in COPIES:
                     with connection.cursor("koloss_copy") as rows:  # read in pages
                         rows.itersize = 1000
-                        copy.executemany(write, rows.execute(read))
+                        rows.execute(read)
+                        values = ", ".join("?" * len(rows.description))
+                        copy.executemany(f"insert into {table} values ({values})", rows)
                 copy.execute("commit")
             except self._connections.psycopg.Error as error:
                 raise self._connections.error(error, "reading") from None
@@ -164,21 +192,35 @@ class PostgresStore(Store):
     # One door to the database.
 
     @contextmanager
-    def _work(self, first: LiteralString, *values: Any) -> Iterator[tuple[Any, Any]]:
-        """A connection in a transaction, and the first row that a first statement gives; commit at the end, or undo everything."""
+    def _work(
+        self, statement: LiteralString, name: str, *, make: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
+        if not self._check_tables():
+            if not make:
+                raise self._not_found(name)
+            self._make_tables()
+        with self._transaction(statement, name) as begun:
+            yield begun
+
+    @contextmanager
+    def _transaction(self, first: LiteralString, *values: Any) -> Iterator[tuple[Any, Any]]:
+        """A connection in a transaction, and the cursor of a first statement; commit at the end, or undo everything."""
         if getattr(self._busy, "here", False):
             raise StoreError(f"{self.url}: this thread is in a transaction of this store already")
         self._busy.here = True
         try:
             with self._connections.begun((self._begin, ()), (first, values)) as (connection, found):
                 try:
-                    yield connection, found.fetchone()
+                    yield connection, found
                     self._commit(connection)
                 except BaseException:
                     self._connections.undo(connection)
                     raise
         finally:
             self._busy.here = False
+
+    def execute(self, connection: Any, statement: LiteralString, *values: Any) -> Any:
+        return self._connections.execute(connection, statement, *values)
 
     def _commit(self, connection: Any) -> None:
         self._connections.check(connection)
@@ -201,16 +243,16 @@ class PostgresStore(Store):
             rows: list[tuple[Any, ...]] = found.fetchall()
         return rows
 
-    def _read_of(self, name: str, statement: LiteralString, *values: Any) -> list[tuple[Any, ...]]:
-        """What a statement gives whose first value is a study."""
-        find: LiteralString = "SELECT id FROM koloss_studies WHERE name = %s"
-        found = self._read(find, name) if self._check_tables() else []
-        if not found:
-            raise self._not_found(name)
-        return self._read(statement, found[0][0], *values)
-
-    def _not_found(self, name: str) -> StudyNotFound:
-        return StudyNotFound(f"there is no study {name!r} in {self.url}")
+    def _rows(
+        self, name: str | None, statement: LiteralString, *values: Any
+    ) -> list[tuple[Any, ...]]:
+        there = self._check_tables()
+        if name is not None:
+            found = self._read(FIND, name) if there else []
+            if not found:
+                raise self._not_found(name)
+            values = (found[0][0], *values)
+        return self._read(statement, *values) if there else []
 
     # Tables and settings.
 
@@ -222,30 +264,25 @@ class PostgresStore(Store):
                 versions = [
                     version for (version,) in self._read("SELECT version FROM koloss_format")
                 ]
-                if len(versions) != 1 or not 1 <= versions[0] <= FORMAT:
-                    raise StoreError(
-                        f"{self.url}: its format is {versions}, and this version of Koloss knows formats up to {FORMAT}"
-                    )
+                self._check_format(self.url, versions[0] if len(versions) == 1 else versions)
                 self._has_tables = True
         return self._has_tables
 
     def _make_tables(self) -> None:
         """Make the tables, all or none; of several who try at once, one."""
-        with self._work("SELECT pg_advisory_xact_lock(%s)", SCHEMA_LOCK) as (connection, _):
+        with self._transaction("SELECT pg_advisory_xact_lock(?)", SCHEMA_LOCK) as (connection, _):
             run = self._connections.execute
             # A look whether it is there would be answered from what this session saw before it had the lock.
             run(connection, "CREATE TABLE IF NOT EXISTS koloss_format (version integer NOT NULL)")
             if run(connection, "SELECT version FROM koloss_format").fetchone() is None:
                 for statement in SCHEMA:
                     run(connection, statement)
-                run(connection, "INSERT INTO koloss_format VALUES (%s)", FORMAT)
+                run(connection, "INSERT INTO koloss_format VALUES (?)", FORMAT)
         self._check_tables()
 
     def _read_settings(self) -> dict[str, str]:
         wanted = ["server_version", *DURABLE]
-        return dict(
-            self._read("SELECT name, setting FROM pg_settings WHERE name = ANY(%s)", wanted)
-        )
+        return dict(self._read("SELECT name, setting FROM pg_settings WHERE name = ANY(?)", wanted))
 
     def _warnings(self) -> list[str]:
         off = {name for name in DURABLE if self._settings[name] == "off"}
@@ -265,91 +302,3 @@ class PostgresStore(Store):
                 "Koloss turns it on for its own transactions."
             )
         return warnings
-
-
-class _Log(Transaction):
-    """What is done within one transaction."""
-
-    def __init__(
-        self, connections: Connections, connection: Any, name: str, study: int, last: int
-    ) -> None:
-        self._connections, self._connection = connections, connection
-        self._name, self._study, self.last = name, study, last
-        self.over = False
-
-    def events(self, after: int, limit: int = 1000) -> list[Event]:
-        return self._events(PAGE, after, max(limit, 0))
-
-    def by_request(self, request: str) -> list[Event]:
-        return self._events(OF_REQUEST, request)
-
-    def about(self, decision: int) -> list[Event]:
-        return self._events(OF_DECISION, decision)
-
-    def append(self, events: Sequence[Event]) -> None:
-        numbers = [event.seq for event in events]
-        last = self.last + len(events)
-        if numbers != list(range(self.last + 1, last + 1)):
-            raise ValueError(
-                f"`events` must be numbered on from {self.last + 1}, got {numbers[:5]}"
-            )
-        rows = [(e.seq, e.kind, e.micros, e.decision, e.request, e.text) for e in events]
-        if rows:
-            columns = [list(column) for column in zip(*rows, strict=True)]
-            done = self._run(APPEND, self._study, *columns, last, self._study, self.last)
-            if done.rowcount != 1:
-                raise StoreError(f"study {self._name!r} does not end with event {self.last}")
-        self.last = last
-
-    def save_snapshot(self, snapshot: Snapshot) -> None:
-        if not 1 <= snapshot.seq <= self.last:
-            raise ValueError(f"`snapshot.seq` must be from 1 to {self.last}, got {snapshot.seq}")
-        self._run(
-            "INSERT INTO koloss_snapshots VALUES (%s, %s, %s) "
-            "ON CONFLICT (study, seq) DO UPDATE SET content = excluded.content",
-            self._study,
-            snapshot.seq,
-            snapshot.content,
-        )
-        self._run(
-            "DELETE FROM koloss_snapshots WHERE study = %s AND seq NOT IN "
-            "(SELECT seq FROM koloss_snapshots WHERE study = %s ORDER BY seq DESC LIMIT %s)",
-            self._study,
-            self._study,
-            KEPT_SNAPSHOTS,
-        )
-
-    def decision_of(self, subject: str) -> int | None:
-        wanted: LiteralString = (
-            "SELECT decision FROM koloss_subjects WHERE study = %s AND subject = %s"
-        )
-        row = self._run(wanted, self._study, subject).fetchone()
-        return None if row is None else int(row[0])
-
-    def bind(self, subject: str, decision: int) -> None:
-        self._run(
-            "INSERT INTO koloss_subjects VALUES (%s, %s, %s) "
-            "ON CONFLICT (study, subject) DO UPDATE SET decision = excluded.decision",
-            self._study,
-            subject,
-            decision,
-        )
-
-    def unbind(self, decisions: Sequence[int]) -> None:
-        gone: LiteralString = (
-            "DELETE FROM koloss_subjects WHERE study = %s AND decision = ANY(%s::bigint[])"
-        )
-        self._run(gone, self._study, list(decisions))
-
-    def forget_subject(self, subject: str) -> int:
-        gone: LiteralString = "DELETE FROM koloss_subjects WHERE study = %s AND subject = %s"
-        return int(self._run(gone, self._study, subject).rowcount)
-
-    def _events(self, wanted: LiteralString, *values: Any) -> list[Event]:
-        rows = self._run(EVENTS + wanted, self._study, *values).fetchall()
-        return [read_event(self._name, row) for row in rows]
-
-    def _run(self, statement: LiteralString, *values: Any) -> Any:
-        if self.over:
-            raise StoreError("the transaction is over")
-        return self._connections.execute(self._connection, statement, *values)

@@ -101,7 +101,7 @@ class Connections:
             connection, fresh = self._take()
             try:
                 for statement, values in statements:
-                    result = connection.execute(statement, values or None)
+                    result = connection.execute(statement.replace("?", "%s"), values or None)
                 break
             except self.psycopg.Error as error:
                 lost = self.is_lost(connection, error)
@@ -121,7 +121,7 @@ class Connections:
         """The result of a statement on a connection that is in use."""
         self.check(connection)
         try:
-            return connection.execute(statement, values or None)
+            return connection.execute(statement.replace("?", "%s"), values or None)
         except self.psycopg.Error as error:
             raise self.error(error, "using") from None
 

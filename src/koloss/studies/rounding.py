@@ -18,8 +18,8 @@ import numpy as np
 
 from koloss.errors import LossOutOfBounds
 from koloss.learners import Decision, Decisions
-from koloss.studies.events import Event
 from koloss.studies.state import State
+from koloss.studies.store import Event
 
 TOLERANCE = 1e-6
 """Numbers that differ by no more than this, relative to the larger, differ by rounding. Measured between kernels of OpenBLAS: 1e-9 at most."""

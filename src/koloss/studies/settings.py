@@ -1,4 +1,4 @@
-"""What was said when a study was created: how values are meant, how long decisions are waited for."""
+"""What was said when a study was created: how values are meant, how long decisions are waited for; and what of it may change."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from koloss.core.arrays import as_float, one_of, shown
+from koloss.core.arrays import as_float, as_interval, one_of, shown
+from koloss.learners import BanditExpWeights
 from koloss.learners.base import Learner
 from koloss.learners.losses import read_losses
 from koloss.studies.plain import as_text
+
+if TYPE_CHECKING:
+    from koloss.studies.state import State
 
 LONGEST = 100.0 * 365 * 86_400
 """Longest lease, in seconds."""
@@ -40,17 +44,8 @@ class StudySettings:
 
     @classmethod
     def of(
-        cls,
-        learner: Learner[Any, Any],
-        *,
-        goal: Any,
-        unit: Any,
-        lease: Any,
-        default: Any,
-        release: Any,
-        labels: Any,
-        subjects: Any,
-    ) -> Self:
+        cls, learner: Learner[Any, Any], goal: Any, unit: Any, lease: Any, default: Any, release: Any, labels: Any, subjects: Any
+    ) -> Self:  # fmt: skip
         """What was said, checked against the learner."""
         own = learner.settings.goal
         goal = own if goal is None else one_of("goal", goal, ("minimize", "maximize"))
@@ -141,3 +136,58 @@ def as_labels(labels: Any) -> dict[str, str]:
     ):
         raise TypeError(f"`labels` must be a mapping from text to text, got {shown(labels)}")
     return dict(labels)
+
+
+# What may change in the middle of a study, and why the rest may not.
+
+REFUSED = {
+    "goal": "values told so far would mean the opposite",
+    "unit": "values told so far have the unit that they were told in",
+    "default": "what no news means was promised with every decision that still waits",
+    "release": "values told so far were held back, or were not",
+    "subjects": "what is kept of subjects cannot be turned into the other form",
+    "shares": "every law so far has had its shares, and exploration was designed for them",
+    "horizon": "rates were tuned to it",
+    "kernel": "all that was learned is in its terms",
+    "actions": "only `withdraw` and `add` can say which of them are offered",
+}
+"""What cannot be changed, and why; a new study can have it."""
+
+ALLOWED = ("withdraw", "add", "loss_range", "lease", "labels")
+
+
+def change(state: State, setting: str, value: Any) -> None:
+    """Change a setting, or refuse it and change nothing."""
+    if setting in REFUSED:
+        raise ValueError(
+            f"`setting` must be one of {', '.join(ALLOWED)}, got {setting!r}: {REFUSED[setting]}"
+        )
+    if setting not in ALLOWED:
+        raise ValueError(f"`setting` must be one of {', '.join(ALLOWED)}, got {setting!r}")
+    if setting == "withdraw":
+        state.insured.withdraw(value)
+    elif setting == "add":
+        state.insured.add(value)
+    elif setting == "loss_range":
+        _widen(state, value)
+    elif setting == "labels":
+        state.settings = replace(state.settings, labels=as_labels(value))
+    else:
+        if value is None and (state.settings.default is not None or state.settings.release):
+            raise ValueError("`lease` must stay where there is a default or a window, got None")
+        state.settings = replace(state.settings, lease=as_lease(value))
+
+
+def _widen(state: State, value: Any) -> None:
+    """A wider range of the values, in the user's units."""
+    low, high = as_interval("loss_range", value)
+    turned = state.settings.turned
+    if turned is not None:
+        low, high = turned - high, turned - low
+    if not isinstance(state.learner, BanditExpWeights):
+        kind = type(state.learner).__name__
+        raise ValueError(
+            f"`loss_range` can be widened by a BanditExpWeights with outside='widen', got an {kind}: the budget of its "
+            "policies is counted in the range"
+        )
+    state.learner.widen(low, high)

@@ -10,26 +10,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
+import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, LiteralString
 
-from koloss.errors import CommitUnknown, StoreError, StudyExists, StudyNotFound
-from koloss.studies.events import Event
-from koloss.studies.filesystems import is_network, kind_of
-from koloss.studies.log import FORMAT, Snapshot, Store, Transaction
-from koloss.studies.names import check_name
-from koloss.studies.sqlite_log import (
-    SQLiteTransaction,
-    find_study,
-    make_tables,
-    new_file,
-    page_of_events,
-    read_event,
-)
-from koloss.studies.stores import Durability, check_durability
+from koloss.core.arrays import one_of
+from koloss.core.files import sync_folder
+from koloss.errors import CommitUnknown, StoreError
+from koloss.studies.sql import COLUMNS, FIND, SQLStore, SQLTransaction
+from koloss.studies.store import DURABILITIES, FORMAT, Durability, Event, Snapshot
 from koloss.studies.turns import Turns
 
 SOUND_VERSION = (3, 51, 3)
@@ -49,7 +42,77 @@ WAL_BYTES = 1 << 26
 """Size that the log is cut back to after a transaction that made it larger."""
 
 
-class SQLiteStore(Store):
+SCHEMA = """
+create table koloss_format (version integer not null);
+create table koloss_studies (id integer primary key, name text not null unique, last integer not null);
+create table koloss_events (
+    study integer not null, seq integer not null, kind text not null, micros integer not null,
+    decision integer, request text, data text not null, primary key (study, seq)
+) without rowid;
+create index koloss_events_request on koloss_events (study, request) where request is not null;
+create index koloss_events_decision on koloss_events (study, decision) where decision is not null;
+create table koloss_snapshots (
+    study integer not null, seq integer not null, content blob not null, primary key (study, seq)
+);
+create table koloss_subjects (
+    study integer not null, subject text not null, decision integer not null, primary key (study, subject)
+) without rowid;
+create index koloss_subjects_decision on koloss_subjects (study, decision);
+"""
+
+# Indices are named, since SQLite takes a study for a few rows and would read all of it.
+BY_REQUEST: LiteralString = (
+    f"select {COLUMNS} from koloss_events indexed by koloss_events_request "
+    "where study = ? and request = ? order by seq"
+)
+ABOUT: LiteralString = (
+    f"select {COLUMNS} from koloss_events indexed by koloss_events_decision "
+    "where study = ? and decision = ? order by seq"
+)
+UNBIND: LiteralString = (
+    "delete from koloss_subjects indexed by koloss_subjects_decision "
+    "where study = ? and decision = ?"
+)
+
+
+class SQLiteTransaction(SQLTransaction):
+    """What is done within one transaction of a connection."""
+
+    _store: SQLiteStore
+    by_request_sql = BY_REQUEST
+    about_sql = ABOUT
+
+    def _add(self, events: Sequence[Event], last: int) -> None:
+        rows = [
+            (self._study, e.seq, e.kind, e.micros, e.decision, e.request, e.text) for e in events
+        ]
+        self._run("update koloss_studies set last = ?2 where id = ?1", last)
+        self._connection.executemany("insert into koloss_events values (?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        self._execute(
+            "pragma secure_delete = off"
+        )  # they are large, and hold nothing to be forgotten
+        try:
+            super().save_snapshot(snapshot)
+        finally:
+            self._execute("pragma secure_delete = on")
+
+    def unbind(self, decisions: Sequence[int]) -> None:
+        for decision in decisions:
+            self._run(UNBIND, decision)
+
+    def forget_subject(self, subject: str) -> int:
+        gone = super().forget_subject(subject)
+        # Pages that were split have copies of rows in their unused part, so they are all wiped and filled again.
+        kept = self._execute("select study, subject, decision from koloss_subjects").fetchall()
+        self._execute("delete from koloss_subjects")
+        self._connection.executemany("insert into koloss_subjects values (?, ?, ?)", kept)
+        self._store.erased = True
+        return gone
+
+
+class SQLiteStore(SQLStore):
     """Studies in a file of SQLite's.
 
     Parameters
@@ -62,7 +125,7 @@ class SQLiteStore(Store):
     Examples
     --------
     >>> import tempfile
-    >>> from koloss.studies.events import Event
+    >>> from koloss.studies import Event
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = SQLiteStore(f"{folder}/studies.db")
     ...     store.create("prices", [Event(1, "created", micros=0)])
@@ -72,10 +135,13 @@ class SQLiteStore(Store):
     [(1, 'created'), (2, 'asked')]
     """
 
+    log_type: ClassVar[type[SQLTransaction]] = SQLiteTransaction
+    erased = False  # whether the transaction has, what must not stay in the log either
+
     def __init__(self, path: str | os.PathLike[str], *, durability: Durability = "power") -> None:
         self.path = Path(os.path.abspath(path))
         self.url = f"sqlite:///{self.path}"
-        self.durability = check_durability(durability)
+        self.durability = one_of("durability", durability, DURABILITIES)
         self._db: sqlite3.Connection | None = None
         self._file: os.stat_result | None = None  # what was opened
         self._turns = Turns.at(self.path)
@@ -104,52 +170,6 @@ class SQLiteStore(Store):
         return f"SQLiteStore({str(self.path)!r}, durability={self.durability!r})"
 
     # The contract.
-
-    def create(self, name: str, events: Sequence[Event]) -> None:
-        check_name(name)
-        with self._turn(make=True) as db, _failing(self.path):
-            assert db is not None
-            with self._transaction(db):
-                if find_study(db, name) is not None:
-                    raise StudyExists(f"there is a study {name!r} in {self.url} already")
-                made = db.execute("insert into koloss_studies (name, last) values (?, 0)", (name,))
-                assert made.lastrowid is not None
-                SQLiteTransaction(db, name, made.lastrowid, 0, self._check_parentage).append(events)
-
-    def names(self) -> list[str]:
-        with self._turn() as db, _failing(self.path):
-            found = [] if db is None else db.execute("select name from koloss_studies").fetchall()
-        return sorted(name for (name,) in found)
-
-    @contextmanager
-    def transaction(self, name: str) -> Iterator[Transaction]:
-        with self._turn() as db, _failing(self.path):
-            if db is None:
-                raise self._not_found(name)
-            with self._transaction(db):
-                found = find_study(db, name)
-                if found is None:
-                    raise self._not_found(name)
-                transaction = SQLiteTransaction(db, name, *found, self._check_parentage)
-                try:
-                    yield transaction
-                finally:
-                    transaction.over = True
-            if transaction.erased:
-                self._empty_log(db)
-
-    def events(self, name: str, after: int = 0, limit: int = 1000) -> list[Event]:
-        with self._reading(name) as (db, study):
-            rows = db.execute(*page_of_events(study, after, limit)).fetchall()
-        return [read_event(name, row) for row in rows]
-
-    def snapshots(self, name: str) -> list[Snapshot]:
-        with self._reading(name) as (db, study):
-            rows = db.execute(
-                "select seq, content from koloss_snapshots where study = ? order by seq desc",
-                (study,),
-            ).fetchall()
-        return [Snapshot(seq, content) for seq, content in rows]
 
     def facts(self) -> dict[str, Any]:
         with self._turn() as db, _failing(self.path):
@@ -201,12 +221,32 @@ class SQLiteStore(Store):
             yield self._connect(make)
 
     @contextmanager
-    def _reading(self, name: str) -> Iterator[tuple[sqlite3.Connection, int]]:
-        with self._turn() as db, _failing(self.path):
-            found = None if db is None else find_study(db, name)
-            if db is None or found is None:
+    def _work(
+        self, statement: LiteralString, name: str, *, make: bool = False
+    ) -> Iterator[tuple[sqlite3.Connection, sqlite3.Cursor]]:
+        with self._turn(make) as db, _failing(self.path):
+            if db is None:
                 raise self._not_found(name)
-            yield db, found[0]
+            self.erased = False
+            with self._transaction(db):
+                yield db, db.execute(statement, (name,))
+            if self.erased:
+                self._empty_log(db)
+
+    def execute(
+        self, connection: sqlite3.Connection, statement: str, *values: Any
+    ) -> sqlite3.Cursor:
+        self._check_parentage()
+        return connection.execute(statement, values)
+
+    def _rows(self, name: str | None, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._turn() as db, _failing(self.path):
+            if name is not None:
+                found = None if db is None else db.execute(FIND, (name,)).fetchone()
+                if found is None:
+                    raise self._not_found(name)
+                values = (found[0], *values)
+            return [] if db is None else db.execute(statement, values).fetchall()
 
     @contextmanager
     def _transaction(self, db: sqlite3.Connection) -> Iterator[None]:
@@ -293,10 +333,7 @@ class SQLiteStore(Store):
         }
         if "koloss_format" in tables:
             (version,) = db.execute("select version from koloss_format").fetchone() or (None,)
-            if not isinstance(version, int) or not 1 <= version <= FORMAT:
-                raise StoreError(
-                    f"{self.path}: its format is {version}, and this version of Koloss knows formats up to {FORMAT}"
-                )
+            self._check_format(str(self.path), version)
         elif tables:
             raise StoreError(
                 f"{self.path}: the database of another program, with the table {min(tables)!r}"
@@ -334,9 +371,6 @@ class SQLiteStore(Store):
                 if (db := self.leave_behind()) is not None:
                     self._turns.adopt(db)
 
-    def _not_found(self, name: str) -> StudyNotFound:
-        return StudyNotFound(f"there is no study {name!r} in {self.url}")
-
 
 @contextmanager
 def _failing(path: Path) -> Iterator[None]:
@@ -352,3 +386,71 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+# Files.
+
+
+def make_tables(db: sqlite3.Connection) -> None:
+    """Make the tables of an empty store."""
+    for statement in SCHEMA.split(";"):
+        db.execute(statement)
+    db.execute("insert into koloss_format values (?)", (FORMAT,))
+
+
+@contextmanager
+def new_file(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
+    """A database to fill, which is called `path` when it is whole and on the disk; where anything fails, there is none."""
+    target = Path(os.path.abspath(path))
+    if os.path.lexists(target):
+        raise FileExistsError(f"`path` must be that of a new file, got {str(path)!r}")
+    part = target.with_name(f".koloss-{secrets.token_hex(8)}.part")
+    try:
+        try:
+            with closing(sqlite3.connect(part, isolation_level=None)) as db:
+                yield db
+        except sqlite3.Error as error:
+            raise StoreError(f"{target}: {error}") from error
+        os.replace(part, target)
+        sync_folder(target.parent)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+# Which file system a path is on: SQLite's log needs memory that all its processes share, which a network cannot give.
+
+NETWORK = frozenset([
+    "9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "dfs", "gfs", "gfs2", "glusterfs",
+    "gpfs", "lustre", "ncpfs", "nfs", "nfs3", "nfs4", "ocfs2", "orangefs", "pvfs2", "smb", "smb2",
+    "smb3", "smbfs", "vboxsf", "webdav",
+])  # fmt: skip
+"""Types of file systems that several machines can write to, as the mount table calls them."""
+
+MOUNTS = Path("/proc/self/mountinfo")
+
+
+def kind_of(path: str | os.PathLike[str], table: Path = MOUNTS) -> str | None:
+    """The type of the file system that a path is on, by the mount table; None where there is no such table."""
+    try:
+        lines = table.read_bytes().decode(errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    place = Path(os.path.realpath(path))
+    longest, kind = -1, None
+    for line in lines:
+        before, dash, after = line.partition(" - ")
+        fields = before.split(" ")
+        if not dash or len(fields) < 5:
+            continue
+        # Blanks and the like are written as three octal digits.
+        mount = Path(re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), fields[4]))
+        if place.is_relative_to(mount) and len(mount.parts) >= longest:
+            longest, kind = len(mount.parts), after.split(" ")[0]  # the last mounted hides others
+    return kind
+
+
+def is_network(kind: str | None) -> bool:
+    """Whether a type of file system is shared by machines; whatever a program serves (FUSE) counts as one, blocks apart."""
+    if kind is None:
+        return False
+    return kind in NETWORK or kind == "fuse" or kind.startswith("fuse.")

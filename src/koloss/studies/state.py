@@ -24,10 +24,8 @@ from koloss.learners import BanditExpWeights, Decision, Decisions, InsuredBandit
 from koloss.learners.base import Learner
 from koloss.learners.ledger import new_mark
 from koloss.learners.snapshots import seal, state_from_bytes, state_to_bytes, unseal
-from koloss.studies.changes import change
-from koloss.studies.events import EPOCH, KINDS, Event
-from koloss.studies.log import Snapshot
-from koloss.studies.settings import StudySettings
+from koloss.studies.settings import StudySettings, change
+from koloss.studies.store import EPOCH, KINDS, Event, Snapshot
 
 FORMAT = 1
 """Form of the events written here; those of a later one are refused."""

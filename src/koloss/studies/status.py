@@ -13,8 +13,9 @@ from koloss.core.text import duration, short_number
 from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee
 from koloss.guarantees.base import clause
-from koloss.studies.log import Store
+from koloss.learners import Recommendation
 from koloss.studies.state import State
+from koloss.studies.store import Store
 
 
 @dataclass(frozen=True)
@@ -93,28 +94,26 @@ def time_in_words(at: datetime) -> str:
 
 def status_of(name: str, url: str, state: State, facts: Mapping[str, Any]) -> Status:
     """The status of a study from its state."""
-    counts, settings, ledger = state.counts, state.settings, state.learner.ledger
+    settings = state.settings
+    counted: dict[str, Any] = {
+        name: state.counts[name] for name in ("asked", "told", "expired", "defaulted", "unused")
+    }
+    said: dict[str, Any] = {
+        name: getattr(settings, name) for name in ("goal", "unit", "default", "release", "labels")
+    }
     return Status(
         name=name,
         store=url,
         created=state.created.at,
         last=state.at,
         events=state.seq,
-        asked=counts["asked"],
-        told=counts["told"],
-        waiting=ledger.awaited - len(state.held),
-        expired=counts["expired"],
-        defaulted=counts["defaulted"],
-        unused=counts["unused"],
+        waiting=state.learner.ledger.awaited - len(state.held),
         held=len(state.held),
         paused=state.paused,
-        goal=settings.goal,
-        unit=settings.unit,
         lease=None if settings.lease is None else settings.lease / 1e6,
-        default=settings.default,
-        release=settings.release,
-        labels=settings.labels,
         learner=repr(state.learner),
+        **counted,
+        **said,
         best=_best(state),
         facts=facts,
     )
@@ -124,10 +123,19 @@ def _best(state: State) -> dict[str, Any]:
     """The best action so far; with contexts there is none for all."""
     if getattr(state.learner.settings, "contexts", None) is not None:
         return {}
-    best = state.learner.recommend()
+    return described(best_of(state, None))
+
+
+def best_of(state: State, context: Any) -> Recommendation:
+    """The best action so far, in the study's units."""
+    found = state.learner.recommend(**({} if context is None else {"context": context}))
+    return replace(found, loss=state.settings.shown(found.loss))
+
+
+def described(best: Recommendation) -> dict[str, Any]:
+    """A recommendation as plain data."""
     named = {} if best.params is None else {"params": best.params}
-    value = state.settings.shown(best.loss)
-    return {"index": best.index, "action": best.action.tolist(), **named, "value": value}
+    return {"index": best.index, "action": best.action.tolist(), **named, "value": best.loss}
 
 
 def promise_of(state: State, options: Mapping[str, Any]) -> Guarantee:

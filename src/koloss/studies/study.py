@@ -10,10 +10,9 @@ import copy
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, overload
+from typing import Any, Self, TypedDict, Unpack, overload
 
 from koloss.core.arrays import as_int
 from koloss.errors import CommitUnknown, StoreError, StudyExists
@@ -21,19 +20,25 @@ from koloss.guarantees import Guarantee
 from koloss.learners import Decision, Decisions, Recommendation
 from koloss.learners.base import Learner
 from koloss.learners.ledger import Told
-from koloss.studies.events import Event
-from koloss.studies.log import Store
-from koloss.studies.names import check_findable, check_name
 from koloss.studies.operations import Forget, Press, Tell, asking
 from koloss.studies.plain import LONGEST_REASON, as_key, as_plain, as_text, said_by
 from koloss.studies.platform import PLATFORM
 from koloss.studies.settings import StudySettings
-from koloss.studies.state import LEARNERS, State, copied, created, without_secrets
-from koloss.studies.status import Status, probabilities_of, promise_of, status_of
-from koloss.studies.stores import open_store
-from koloss.studies.worker import PAGE, Worker
+from koloss.studies.state import LEARNERS, copied, created, without_secrets
+from koloss.studies.status import Status, best_of, probabilities_of, promise_of, status_of
+from koloss.studies.store import Event, Store, check_findable, check_name, open_store
+from koloss.studies.worker import Worker
 
 log = logging.getLogger("koloss.studies")
+
+
+class About(TypedDict, total=False):
+    """What `Study.ask` can be told of a decision."""
+
+    context: Any
+    subject: str | None
+    request: str | None
+    allowed: Any
 
 
 class Study:
@@ -123,10 +128,7 @@ class Study:
             raise TypeError(
                 f"`learner` must be one of {', '.join(LEARNERS)}, got {kind}: a study is told numbers, one per decision"
             )
-        said = {"goal": goal, "unit": unit, "lease": lease, "default": default}
-        settings = StudySettings.of(
-            learner, **said, release=release, labels=labels, subjects=subjects
-        )
+        settings = StudySettings.of(learner, goal, unit, lease, default, release, labels, subjects)
         check_name(name)
         first = created(learner, settings, round(clock() * 1e6), PLATFORM)
         policy = copied(getattr(learner.settings, "policy", None))  # which may be refused
@@ -213,26 +215,10 @@ class Study:
     # Ask and tell.
 
     @overload
-    def ask(
-        self,
-        count: None = None,
-        *,
-        context: Any = None,
-        subject: str | None = None,
-        request: str | None = None,
-        allowed: Any = None,
-    ) -> Decision: ...
+    def ask(self, count: None = None, **about: Unpack[About]) -> Decision: ...
 
     @overload
-    def ask(
-        self,
-        count: int,
-        *,
-        context: Any = None,
-        subject: str | None = None,
-        request: str | None = None,
-        allowed: Any = None,
-    ) -> Decisions: ...
+    def ask(self, count: int, **about: Unpack[About]) -> Decisions: ...
 
     def ask(
         self,
@@ -365,12 +351,7 @@ class Study:
 
     def recommend(self, context: Any = None) -> Recommendation:
         """The best action so far, with its mean value in the study's units."""
-
-        def best(state: State) -> Recommendation:
-            found = state.learner.recommend(**({} if context is None else {"context": context}))
-            return replace(found, loss=state.settings.shown(found.loss))
-
-        return self._worker.look(best)
+        return self._worker.look(lambda state: best_of(state, context))
 
     def probabilities(self, context: Any = None) -> list[dict[str, Any]]:
         """Actions of a finite set and how likely each is next, the likeliest first; none where that cannot be said.
@@ -381,17 +362,15 @@ class Study:
             lambda state: probabilities_of(state, as_plain("context", context))
         )
 
-    def guarantee(self, **options: Any) -> Guarantee:
+    def guarantee(self, /, **options: Any) -> Guarantee:
         """The learner's regret bound, with what it assumes of late values."""
         return self._worker.look(lambda state: promise_of(state, options))
 
     def events(self, after: int = 0) -> Iterator[Event]:
         """The log, from the event after this number on, read in pages."""
         after = as_int("after", after, minimum=0)
-        while page := self.store.events(self.name, after, PAGE):
-            for event in page:
-                yield event if event.kind != "created" else without_secrets(event)
-            after = page[-1].seq
+        for event in self.store.stream(self.name, after):
+            yield event if event.kind != "created" else without_secrets(event)
 
     def export(self, path: str | Path) -> None:
         """Write the decisions to a .parquet or .csv file: time, context, action, probability, value, late by."""

@@ -13,14 +13,10 @@ from koloss.errors import SnapshotError
 from koloss.learners import Decision, Decisions
 from koloss.learners.base import Learner
 from koloss.learners.snapshots import state_from_bytes
-from koloss.studies.events import KINDS, Event
-from koloss.studies.log import Snapshot, Store
-from koloss.studies.names import check_findable
 from koloss.studies.platform import PLATFORM
 from koloss.studies.rounding import Neighbours, is_near
 from koloss.studies.state import PolicyMissing, State, copied
-from koloss.studies.stores import open_store
-from koloss.studies.worker import PAGE
+from koloss.studies.store import KINDS, Event, Snapshot, Store, check_findable, open_store
 
 MOST = 100
 """Most problems or differences that are listed; all are counted."""
@@ -123,21 +119,14 @@ def verify(store: str | Store, name: str, *, policy: Any = None) -> Report:
         report = Report(name, facts=opened.facts())
         kept = {snapshot.seq: snapshot for snapshot in opened.snapshots(name)}
         try:
-            _Replay(report, copied(policy), kept).run(_all_events(opened, name))
+            _Replay(report, copied(policy), kept).run(opened.stream(name))
         except _Departed:  # once more, and this time with what it takes to explain it
             report = Report(name, facts=report.facts)
-            _Replay(report, copied(policy), kept, Neighbours()).run(_all_events(opened, name))
+            _Replay(report, copied(policy), kept, Neighbours()).run(opened.stream(name))
         return report
     finally:
         if opened is not store:
             opened.close()
-
-
-def _all_events(store: Store, name: str) -> Iterator[Event]:
-    after = 0
-    while page := store.events(name, after, PAGE):
-        yield from page
-        after = page[-1].seq
 
 
 class _Replay:

@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -29,15 +29,11 @@ from koloss.errors import (
     StoreError,
 )
 from koloss.learners.sharing import Forks
-from koloss.studies.events import Event
-from koloss.studies.log import Snapshot, Store, Transaction
 from koloss.studies.operations import Operation, Turn
 from koloss.studies.state import State, copied, grouped
+from koloss.studies.store import Snapshot, Store, Transaction
 
 log = logging.getLogger("koloss.studies")
-
-PAGE = 1000
-"""Events that are read at a time."""
 
 ATTEMPTS, PATIENCE = 6, 0.05
 """How often what may have been committed is looked for, or done again; and seconds before the second time, doubled each time."""
@@ -263,7 +259,8 @@ class Worker:
     def _catch_up(self, state: State, source: Transaction | None) -> None:
         """Apply the events of others, after the newest event here, which has to be there as it was."""
         self._state = None  # should this fail in the middle
-        newer = self._newer(state.seq - 1, source)
+        after = state.seq - 1
+        newer = self.store.stream(self.name, after) if source is None else source.stream(after)
         known = next(newer, None)
         if known is None or known.micros != state.micros:
             what = "fewer" if known is None else "other"
@@ -273,17 +270,6 @@ class Worker:
         for group in grouped(newer):
             state.apply(group)
         self._state = state
-
-    def _newer(self, after: int, source: Transaction | None) -> Iterator[Event]:
-        while True:
-            if source is None:
-                page = self.store.events(self.name, after, PAGE)
-            else:
-                page = source.events(after, PAGE)
-            yield from page
-            if len(page) < PAGE:
-                return
-            after = page[-1].seq
 
     def _wants_snapshot(self, state: State) -> bool:
         if not state.restorable:

@@ -18,7 +18,7 @@ import numpy as np
 import koloss as kl
 from koloss.errors import StoreError
 from koloss.studies import Store, open_store, postgres_connections, worker
-from koloss.testing.workers import exit_code, fork
+from koloss.testing.stores import exit_code, fork
 from tests.faults.chaos.history import UNKNOWN, Attempt, Journal, read
 
 NAME = "prices"
