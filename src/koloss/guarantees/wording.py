@@ -140,7 +140,7 @@ CLAUSES = {
     "unopened": "neither {losses} nor when they are received depend on actions or {losses} not yet received",
     "unused": "{losses} do not depend on actions or {losses} not yet used",
     "in time": "at most {delay} other {losses} are received before that of an action",
-    "arrival": "the order in which {losses} arrive does not depend on actions not yet learned from",
+    "arrival": "the order in which {losses} arrive does not depend on actions or {losses} not yet learned from",
     "told in time": "every {loss} is told before more than {hold} further decisions are made",
     "in the end": "every {loss} that is not forgotten is received in the end",
     "robust in time": "no {loss} of the robust learner comes after its next decision",
