@@ -439,8 +439,8 @@ def test_rounding_of_symmetry_is_forgiven():
 @pytest.mark.parametrize(
     "matrix, vector, radius, error, message",
     [
-        (np.ones((2, 3)), [1, 2], 1, ValueError, "`matrix` must be square and not empty, got"),
-        (np.ones((0, 0)), [], 1, ValueError, "`matrix` must be square and not empty, got"),
+        (np.ones((2, 3)), [1, 2], 1, ValueError, "`matrix` must be square, got shape"),
+        (np.ones((0, 0)), [], 1, ValueError, "`matrix` must not be empty, got"),
         (np.ones(3), [1, 2, 3], 1, ValueError, "`matrix` must be 2-D, got ndim=1"),
         ([[1, 2], [3, 4]], [1, 2], 1, ValueError, "symmetric, got entries that differ by 0.25 of"),
         ([[1, np.nan], [np.nan, 4]], [1, 2], 1, ValueError, "`matrix` must be finite, got NaN"),

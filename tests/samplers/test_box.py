@@ -71,7 +71,7 @@ def test_an_interval_of_length_zero():
 def test_bad_intervals():
     with pytest.raises(ValueError, match="`curvature` must be finite"):
         quadratic_interval(np.nan, 0.0, 0.0, 1.0)
-    with pytest.raises(TypeError, match="`upper` must be numbers, got array"):
+    with pytest.raises(TypeError, match="`upper` must hold real numbers, got dtype complex"):
         separable_box([1.0, 1.0], 0.0, 0.0, 1j, 3)
     with pytest.raises(ValueError, match="`lower` must not exceed `upper`, got 1 > 0 at 0"):
         quadratic_interval(0.0, 0.0, 1.0, 0.0)
