@@ -216,21 +216,16 @@ def test_barrier_alone(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["ball", "box", "thin"])
-@pytest.mark.parametrize("d, m, spread", [(2, 3, 10), (5, 20, 10), (10, 4, 3), (40, 100, 10)])
-def test_hard_ones(kind, d, m, spread, rng):
-    for power in (0.3, 1.5, 4):
-        E, c = power * rng.normal(size=(m, d)), np.exp(spread * rng.normal(size=m))
-        actions = random_set(kind, d, rng)
-        best = solve(E, actions, c)
-        assert actions.contains(best.point[None])[0]
-        assert best.gap <= 1e-9 * best.value
-
-
-def test_minima_that_are_not_unique(rng):
-    # Two terms in four dimensions: flat in at least two directions.
-    for kind in ("ball", "box") * 15:
-        E, c = np.round(rng.normal(0, 2, (2, 4))), np.exp(10 * rng.normal(size=2))
-        actions = random_set(kind, 4, rng)
+@pytest.mark.parametrize(
+    "d, m, spread, flat",
+    [(2, 3, 10, 0), (5, 20, 10, 0), (10, 4, 3, 0), (40, 100, 10, 0), (4, 2, 10, 12)],
+)
+def test_hard_ones(kind, d, m, spread, flat, rng):
+    """Coefficients of many sizes; and minima that are not unique, of two terms in four dimensions."""
+    tables = [power * rng.normal(size=(m, d)) for power in (0.3, 1.5, 4) if not flat]
+    tables += [np.round(rng.normal(0, 2, (m, d))) for _ in range(flat)]
+    for E in tables:
+        c, actions = np.exp(spread * rng.normal(size=m)), random_set(kind, d, rng)
         best = solve(E, actions, c)
         assert actions.contains(best.point[None])[0]
         assert best.gap <= 1e-9 * best.value

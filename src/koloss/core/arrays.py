@@ -117,10 +117,11 @@ def as_vector(
 
 def as_quadratic_form(matrix: Any, vector: Any) -> tuple[Any, Any]:
     """B and b of x'Bx + b'x as NumPy arrays of 64 bits, B symmetric: exactly, where it was given so to rounding."""
-    matrix = np.asarray(to_numpy(as_points("matrix", matrix)), dtype=np.float64)
+    matrix = to_numpy(as_points("matrix", matrix))
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"`matrix` must be square, got shape {matrix.shape}")
     vector = to_numpy(as_vector("vector", vector, length=len(matrix)))
+    matrix, vector = (x.astype(np.float64, copy=False) for x in (matrix, vector))
     if (matrix != matrix.T).any():
         size = np.abs(matrix).max()
         skew = float(np.abs(matrix / size - matrix.T / size).max())
@@ -128,7 +129,7 @@ def as_quadratic_form(matrix: Any, vector: Any) -> tuple[Any, Any]:
             rule = f"must be symmetric, got entries that differ by {skew:.6g} of the largest"
             raise ValueError(f"`matrix` {rule}")
         matrix = matrix / 2 + matrix.T / 2
-    return matrix, np.asarray(vector, dtype=np.float64)
+    return matrix, vector
 
 
 def as_distribution(name: str, value: Any, *, length: int, like: Array | None = None) -> Array:

@@ -131,7 +131,7 @@ def from_array(matrix: Any, vector: Any, radius: float) -> _Problem:
     """The problem of an array, in units in which nothing overflows."""
     matrix, vector = as_quadratic_form(matrix, vector)
     rho, length = math.frexp(as_float("radius", radius, positive=True))
-    largest, largest_b = float(np.abs(matrix).max()), float(np.abs(vector).max())
+    largest, largest_b = (float(np.maximum.reduce(np.abs(x), axis=None)) for x in (matrix, vector))
     sizes = [math.frexp(largest)[1] + 2 * length] if largest > 0 else []
     sizes += [math.frexp(largest_b)[1] + length] if largest_b > 0 else []
     unit = max(sizes, default=0)

@@ -20,6 +20,7 @@ from koloss.kernels import (
     Quadratic,
     QuadraticLoss,
 )
+from koloss.kernels.lookup import check_dimension, engine_for, engine_of
 from koloss.samplers.base import Sampler
 from koloss.samplers.box import separable_box
 from koloss.samplers.categorical import categorical
@@ -120,13 +121,6 @@ ENGINES: dict[tuple[Any, Any], Any] = {
 """For a family of losses on a kind of set, a sampler whose draws are exact, or the Markov chains for one loss."""
 
 
-def _engine(family: type, actions: ActionSet) -> Any:
-    for (losses, kind), engine in ENGINES.items():
-        if issubclass(family, losses) and isinstance(actions, kind):
-            return engine
-    return None
-
-
 @within_floats("`loss`, `actions` and `learning_rate`")
 def sample(
     loss: Loss, actions: ActionSet, learning_rate: float, size: int, *, rng: Any = None
@@ -147,16 +141,8 @@ def sample(
     """
     eta = as_float("learning_rate", learning_rate, minimum=0.0)
     size, rng = as_count("size", size), as_generator(rng)
-    engine = _engine(type(loss), actions)
-    if engine is None:
-        pairs = ", ".join(f"{family.__name__} on {kind.__name__}" for family, kind in ENGINES)
-        raise TypeError(
-            f"no sampler for {type(loss).__name__} on {type(actions).__name__}; there are: {pairs}"
-        )
-    if loss.dimension != actions.dimension:
-        raise ValueError(
-            f"`loss` must have the dimension of the actions, {actions.dimension}, got {loss.dimension}"
-        )
+    engine = engine_for("sampler", ENGINES, loss, actions)
+    check_dimension(loss, actions)
     if isinstance(actions, Points):
         logs = -eta * to_numpy(loss(actions.X))
         return take(actions.X, categorical(logs, size, rng=rng))
@@ -189,7 +175,7 @@ def sampler_for(
     ('separable_box', 0.02)
     """
     family = getattr(kernel, "loss_family", KernelLoss)
-    engine = _engine(family, actions)
+    engine = engine_of(ENGINES, family, actions)
     if isinstance(actions, Box) and actions.dimension == 1 and family is QuadraticLoss:
         engine = OnBox  # a single coordinate is independent of others
     if isinstance(engine, type):
