@@ -32,6 +32,7 @@ from koloss.core.arrays import as_count, as_float, as_int, as_points, as_vector,
 from koloss.core.random import as_generator
 from koloss.errors import SnapshotError
 from koloss.kernels import Loss
+from koloss.samplers.base import Sampler
 from koloss.samplers.categorical import categorical, systematic
 from koloss.samplers.chains import Compact, Target, as_actions, as_target
 from koloss.samplers.hit_and_run import Move as HitAndRun
@@ -43,7 +44,7 @@ STAGES = 1000
 """Parts of one loss after which something must be wrong with it."""
 
 
-class Particles:
+class Particles(Sampler):
     """Weighted population that follows the density ∝ exp(-Σ_t learning_rate_t · loss_t).
 
     It has no generator of its own: every call that draws takes one, and the first such call draws the population.
@@ -86,6 +87,8 @@ class Particles:
     (True, True)
     """
 
+    exact = False
+
     def __init__(
         self,
         actions: Compact,
@@ -97,7 +100,8 @@ class Particles:
     ) -> None:
         self.actions = as_actions(actions)
         one_of("move", move, ("hit-and-run", "diffusion"))
-        self.move, self._step_size = move, first_step_size(self.actions)
+        self.move, self.method = move, f"particles, {move}"
+        self._step_size = first_step_size(self.actions)
         self.learning_rate = as_float("learning_rate", learning_rate, minimum=0.0)
         self.moves = as_int("moves", moves, minimum=1)
         self.points: Any = None
@@ -137,7 +141,7 @@ class Particles:
         """Weighted mean of the particles, an array of shape (d,)."""
         return self.weights @ self.points
 
-    def draw(self, size: int = 1, *, rng: Any = None) -> Any:
+    def draw(self, size: int = 1, rng: Any = None) -> Any:
         """Particles drawn by their weights, with replacement: an array of shape (size, d)."""
         rng = as_generator(rng)
         self._populate(rng)
@@ -156,8 +160,10 @@ class Particles:
         # The sum refuses another family before anything has changed.
         self._advance(before, before + increment, increment, as_generator(rng))
 
-    def follow(self, potential: Loss, *, rng: Any = None) -> None:
+    def follow(self, potential: Loss | None, rng: Any = None) -> None:
         """Go over to the density ∝ exp(-potential), whatever it was: for rates that change with time."""
+        if potential is None:
+            return
         self._check("potential", potential)
         before = 0.0 * potential if self._potential is None else self._potential
         before._check_family(potential)
@@ -250,6 +256,17 @@ class Particles:
         self._jumps_accepted += jumps.jumps_accepted
         self._jumps_proposed += jumps.jumps_proposed
 
+    def facts(self) -> dict[str, Any]:
+        """Effective size, and how often it was resampled and began again, once there are points."""
+        if self.points is None:
+            return {}
+        counts = {"resamplings": self.resamplings, "restarts": self.restarts}
+        return {"effective_size": self.effective_size(), **counts}
+
+    def followed(self) -> tuple[Any, Any] | None:
+        """The potential and the points."""
+        return None if self._potential is None else (self._potential, self.points)
+
     # State as plain data.
 
     def to_dict(self) -> dict[str, Any]:
@@ -282,6 +299,15 @@ class Particles:
         except (KeyError, TypeError, ValueError) as error:
             raise SnapshotError(f"the snapshot is damaged: {error}") from error
         return self
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Take back the data of a population with the same settings."""
+        super().load(data)
+        other = self.from_dict(data)
+        names = ("actions", "move", "moves", "learning_rate")
+        if len(self) != len(other) or any(getattr(self, n) != getattr(other, n) for n in names):
+            raise ValueError(f"the particles must be {self!r}, got {other!r}")
+        vars(self).update(vars(other))
 
     def _restore(self, data: Mapping[str, Any]) -> None:
         """Everything that changes from round to round, as it was when `to_dict` was called."""

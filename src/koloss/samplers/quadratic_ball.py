@@ -16,10 +16,8 @@ from koloss.core.arrays import (
     as_count,
     as_float,
     as_int,
-    as_points,
-    as_vector,
+    as_quadratic_form,
     one_of,
-    to_numpy,
     within_floats,
 )
 from koloss.core.random import as_generator
@@ -77,7 +75,8 @@ class QuadraticBall:
         self, matrix: Any, vector: Any, size: int, *, radius: float = 1.0, rng: Any = None
     ) -> ExactDraws:
         """Independent, exact draws; see `quadratic_ball`."""
-        matrix, vector, radius = as_quadratic_form(matrix, vector, radius)
+        matrix, vector = as_quadratic_form(matrix, vector)
+        radius = as_float("radius", radius, positive=True)
         size, rng = as_count("size", size), as_generator(rng)
         sphere, axes, order = _lifted(matrix * radius**2, vector * radius)
         best = self._envelope(sphere)
@@ -156,15 +155,3 @@ def quadratic_ball(
     (True, True)
     """
     return QuadraticBall().draw(matrix, vector, size, radius=radius, rng=rng).points
-
-
-def as_quadratic_form(matrix: Any, vector: Any, radius: float) -> tuple[Any, Any, float]:
-    """Checked B, b and radius of exp(x'Bx + b'x) on the ball."""
-    matrix = to_numpy(as_points("matrix", matrix)).astype(float)
-    if matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"`matrix` must be square, got shape {matrix.shape}")
-    skew = float(np.max(np.abs(matrix - matrix.T)))
-    if skew > 1e-8 * float(np.max(np.abs(matrix))):
-        raise ValueError(f"`matrix` must be symmetric, got entries that differ by {skew:.6g}")
-    vector = to_numpy(as_vector("vector", vector, length=len(matrix))).astype(float)
-    return (matrix + matrix.T) / 2, vector, as_float("radius", radius, positive=True)

@@ -12,7 +12,7 @@ from koloss.actions import ActionSet, Contexts
 from koloss.core.arrays import as_flag, as_int, as_interval
 from koloss.designs import Design
 from koloss.errors import NoDistribution
-from koloss.guarantees import Guarantee, hindsight
+from koloss.guarantees import Guarantee, promises
 from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit import saved
@@ -488,7 +488,7 @@ class BanditExpWeights(OnBall):
             promise = self.guarantee(
                 rounds=rounds, printed=printed, loss_norm=loss_norm, misfit=misfit
             )
-            return hindsight.with_confidence(promise, self.engine.problem, self.rates, confidence)
+            return promises.with_confidence(promise, self.engine.problem, self.rates, confidence)
         several = self._player is not None and not isinstance(self._player, Alone)
         for name, value in (("loss_norm", loss_norm), ("misfit", misfit)):
             if several and value is not None:
