@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from koloss.actions import Contexts
 from koloss.core.arrays import as_flag, as_float, as_int, as_interval, as_size, one_of
+from koloss.core.snapshot import kept
 from koloss.designs import Design
 from koloss.learners.bandit.loss_range import OUTSIDE
 from koloss.learners.bandit.pairs import check_contexts, manner_of, without_contexts
@@ -33,6 +34,7 @@ def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
+@kept
 @dataclass(frozen=True, kw_only=True)
 class BanditSettings(Settings):
     """Settings of `BanditExpWeights`, which describes them."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from koloss.core.snapshot import kept
 from koloss.guarantees import insured
 from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.insured.settings import InsuredSettings
 
 
+@kept
 @dataclass(frozen=True)
 class Allowance:
     """What a policy may use of estimated regret, in units of the range."""

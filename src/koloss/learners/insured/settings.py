@@ -11,6 +11,7 @@ import numpy as np
 
 from koloss.actions import ActionSet, Ball, Box, Contexts, Points, Space, SpacePoints
 from koloss.core.arrays import SIZES, as_float, as_int, as_size, one_of
+from koloss.core.snapshot import kept
 from koloss.designs import Design
 from koloss.kernels import Linear, Mixed, Quadratic, White
 from koloss.learners.bandit.auto import widest
@@ -50,6 +51,7 @@ FEWEST, IN_PLAY, MOST = 16, 1024, 100_000
 """Points in play where a set grows: at least, by default, and at most."""
 
 
+@kept
 @dataclass(frozen=True, kw_only=True)
 class InsuredSettings(Settings):
     """Settings of `InsuredBandit`, which describes them."""
