@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.learners.snapshots import state_from_bytes, state_to_bytes
+from koloss.core.snapshot import state_from_bytes, state_to_bytes
 from tests.support.recorded import LEARNERS, allowed_of, bandit, context_of
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -41,6 +42,34 @@ def locked(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any
     return alone
 
 
+ARGUMENTS = frozenset(
+    [
+        "decision",
+        "loss",
+        "count",
+        "context",
+        "allowed",
+        "ids",
+        "before",
+        "rows",
+        "actions",
+        "rounds",
+        "printed",
+        "loss_norm",
+        "misfit",
+        "confidence",
+        "realised",
+        "loss_range",
+        "rng",
+        "printed",
+        "contexts",
+        "shares",
+        "policy",
+    ]
+)
+"""Names of what those who call a learner give it."""
+
+
 class Suspicious:
     """The lock of a learner that was made from a snapshot: what fails within is put down to the snapshot, unless it names an argument."""
 
@@ -55,7 +84,8 @@ class Suspicious:
         self._lock.release()
         if not isinstance(error, Exception) or isinstance(error, KolossError):
             return
-        if isinstance(error, (TypeError, ValueError)) and str(error).startswith("`"):
+        named = re.match(r"`(\w+)`", str(error))
+        if isinstance(error, (TypeError, ValueError)) and named and named[1] in ARGUMENTS:
             return
         raise SnapshotError(
             f"the snapshot of this learner does not hold together: {error!r}"
