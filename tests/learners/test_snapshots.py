@@ -167,14 +167,11 @@ def test_forged_states_are_refused(path, value, message):
 
 
 def test_what_was_forged_and_is_legal_raises_our_errors_alone():
-    law = f"{LEDGER}.current.Epoch.law.PointsLaw"
-    for path, value in ((f"{law}.cdf", None), (f"{law}.p", np.ones(3)), (THETA, np.ones(2))):
-        learner = kl.BanditExpWeights.from_state(forged(state_of("bandit"), path, value))
-        with pytest.raises(SnapshotError, match="snapshot of this learner does not hold together"):
-            for _ in range(20):
-                learner.tell(learner.ask(), 0.5)
-        with pytest.raises(TypeError, match="`count` must be"):
-            learner.ask("much")
+    learner = kl.BanditExpWeights.from_state(forged(state_of("bandit"), THETA, np.ones(2)))
+    with pytest.raises(SnapshotError, match="snapshot of this learner does not hold together"):
+        play(LEARNERS["bandit"], learner, 20)
+    with pytest.raises(TypeError, match="`count` must be"):
+        learner.ask("much")
 
 
 OF_EVERY_FORM = [
@@ -204,7 +201,7 @@ def test_every_attribute_is_needed_and_no_other(name):
             (f"{holder}.more", 0),
             *((f"{holder}.{k}", MISSING) for k in attributes),
         ):
-            with pytest.raises(SnapshotError, match="no other keys|must be there"):
+            with pytest.raises(SnapshotError, match=r"no other keys|must be there"):
                 LEARNERS[name].kind.from_state(forged(state, path, value))
 
 

@@ -288,6 +288,9 @@ class _Reader:
             if not type_.fits(value):
                 _refuse(where, f"must be of type {type_.said}", value)
             object.__setattr__(thing, name, value)
+        for one in fields(thing) if is_dataclass(thing) else ():  # type: ignore[arg-type]
+            if one.name not in names:
+                object.__setattr__(thing, one.name, one.default)
         if hasattr(thing, "_restored"):
             thing._restored()
 

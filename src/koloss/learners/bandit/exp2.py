@@ -52,7 +52,7 @@ class Epoch:
     """Rounds with one law, and the sum of the estimates from their losses."""
 
     law: Any  # what the engine draws from
-    whole: Any  # the engine of all actions
+    whole: Engine  # of all actions
     awake: Bools | None  # which of these are; None: all
     number: int
     eta: float
@@ -77,7 +77,7 @@ class Epoch:
     def __post_init__(self) -> None:
         self.engine = self.whole
         if self.awake is not None:
-            self.engine = subset_of(self.whole, self.awake).engine
+            self.engine = subset_of(finite(self.whole), self.awake).engine
 
     def _restored(self) -> None:
         self.__post_init__()
