@@ -388,6 +388,17 @@ def test_a_file_of_another_process_is_not_replaced(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["state.npz"]
 
 
+def test_a_file_of_another_learner_is_not_replaced(tmp_path):
+    path, learner = tmp_path / "state.npz", LEARNERS["bandit"].build()
+    kl.save_state(path, learner.state())
+    again, other = kl.BanditExpWeights.from_state(kl.load_state(path)), LEARNERS["bandit"].build()
+    kl.save_state(path, again.state())
+    assert other.state()["identity"] != learner.state()["identity"] == again.state()["identity"]
+    with pytest.raises(SnapshotInUse, match="which is of another; one process"):
+        kl.save_state(path, other.state())
+    kl.save_state(path, other.state(), overwrite=True)
+
+
 def test_one_file_has_one_owner_under_all_its_names(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
     path, state = tmp_path / "folder" / "state.npz", state_of("bandit")

@@ -514,8 +514,9 @@ def save_state(
 ) -> None:
     """Write a snapshot to one .npz file (arrays, and everything else as JSON); never half a file.
 
-    A file is replaced only by the process that has written it or loaded it last: two processes that go on from one snapshot
-    make the same decisions, and each would undo what the other has saved. Of two that save at the same time, one succeeds.
+    A file is replaced only by the learner that it is of, and by the process that has written it or loaded it last: two processes
+    that go on from one snapshot make the same decisions, and each would undo what the other has saved. Of two that save at the
+    same time, one succeeds.
 
     Parameters
     ----------
@@ -528,7 +529,8 @@ def save_state(
     Raises
     ------
     SnapshotInUse
-        Where there is another file than the one that this process last loaded or wrote: nothing has been written.
+        Where there is another file than the one that this process last loaded or wrote, or one of another learner: nothing has
+        been written.
     OSError
         As the operating system says, where the folder is missing or cannot be written to, or the disk is full: the former file
         is still there.
@@ -549,12 +551,12 @@ def save_state(
     """
     if not isinstance(state, Mapping):
         raise TypeError(f"`state` must be a snapshot, got {type(state).__name__}")
-    identity = uuid.uuid4().hex
-    members = _members(state, id=identity)
+    identity, owner = uuid.uuid4().hex, str(state.get("identity", ""))
+    members = _members(state, id=identity + owner)
     path = Path(os.path.realpath(path))
     with _alone(path) as alone:
         if not overwrite:
-            _check_known(path)
+            _check_known(path, owner)
         if alone:
             clear_parts(path)
         # Either file may be there if this is interrupted, and both are ours.
@@ -582,7 +584,7 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
         content = file.read()
     try:
         arrays = _read(io.BytesIO(content), len(content))
-        identity = _identity(arrays.pop("id", None))
+        identity, _ = _identity(arrays.pop("id", None))
         state = _assembled(arrays)
     except Exception as error:  # whatever a damaged file makes of itself
         raise SnapshotError(f"{refusal}: {error}") from error
@@ -640,21 +642,22 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _identity(array: Any) -> str | None:
+def _identity(array: Any) -> tuple[str | None, str]:
+    """Ids of a file and of its learner."""
     if array is None:
-        return None
+        return None, ""
     text: str = array.tobytes().decode("ascii")
-    if not re.fullmatch("[0-9a-f]{32}", text):
+    if not re.fullmatch("[0-9a-f]{32}([0-9a-f]{32})?", text):
         raise ValueError(f"its id is {text!r}")
-    return text
+    return text[:32], text[32:]
 
 
 def _key(path: str | os.PathLike[str]) -> str:
     return os.path.normcase(os.path.realpath(path))
 
 
-def _check_known(path: Path) -> None:
-    """Refuse to replace a file that this process has neither loaded nor written."""
+def _check_known(path: Path, owner: str) -> None:
+    """Refuse to replace a file that this process has neither loaded nor written, or that is of another learner."""
     advice = (
         "one process owns a learner; load the file and go on from there, choose another path, "
         "or give `overwrite=True` to lose what it holds"
@@ -663,7 +666,7 @@ def _check_known(path: Path) -> None:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             try:
-                identity = _identity(_read(file, size, only="id").get("id"))
+                identity, theirs = _identity(_read(file, size, only="id").get("id"))
             except Exception as error:  # whatever else it is, it is not ours
                 got = f"{path}, which is not a snapshot"
                 raise SnapshotInUse(
@@ -676,6 +679,10 @@ def _check_known(path: Path) -> None:
         got = "which another has written since" if known else "which another has written"
         rule = "must be free, or the file that this process last loaded or wrote there"
         raise SnapshotInUse(f"`path` {rule}, got {path}, {got}; {advice}")
+    if theirs and theirs != owner:
+        raise SnapshotInUse(
+            f"`path` must be free, or of this learner, got {path}, which is of another; {advice}"
+        )
 
 
 @contextmanager
