@@ -31,7 +31,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache as remembered
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import IO, Any, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.lib import format as npy
@@ -202,6 +202,11 @@ def state_of(thing: Any) -> dict[str, Any]:
     return _Writer().attributes(thing)
 
 
+def _declared_of(thing: Any) -> dict[str, Declared]:
+    kind: Any = type(thing)
+    return declared(kind)
+
+
 class _Writer:
     """Everything that can be shared is counted as it comes, and written once."""
 
@@ -210,7 +215,7 @@ class _Writer:
         self.met: list[Any] = []  # so that the ids stay theirs
 
     def attributes(self, thing: Any) -> dict[str, Any]:
-        names = declared(type(thing))
+        names = _declared_of(thing)
         return {name: self.value(getattr(thing, name)) for name in names if hasattr(thing, name)}
 
     def value(self, value: Any) -> Any:
@@ -275,7 +280,7 @@ class _Reader:
         self.met: list[Any] = []  # what may be shared, in the order in which it was written
 
     def attributes(self, thing: Any, data: Any, place: str, depth: int) -> None:
-        names = declared(type(thing))
+        names = _declared_of(thing)
         if not isinstance(data, Mapping):
             _refuse(place, f"must hold what a {type(thing).__name__} has", data)
         if unknown := data.keys() - names.keys():
@@ -288,7 +293,7 @@ class _Reader:
             if not type_.fits(value):
                 _refuse(where, f"must be of type {type_.said}", value)
             object.__setattr__(thing, name, value)
-        for one in fields(thing) if is_dataclass(thing) else ():  # type: ignore[arg-type]
+        for one in fields(thing) if is_dataclass(thing) else ():
             if one.name not in names:
                 object.__setattr__(thing, one.name, one.default)
         if hasattr(thing, "_restored"):
@@ -389,7 +394,7 @@ def _checked(data: NDArray[Any], place: str, extended: bool) -> NDArray[Any]:
     return data.copy(order="K")
 
 
-def _refuse(place: str, rule: str, got: Any) -> Any:
+def _refuse(place: str, rule: str, got: Any) -> NoReturn:
     raise SnapshotError(f"`{place}` in `state` {rule}, got {shown(got)}")
 
 

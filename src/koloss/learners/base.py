@@ -113,7 +113,8 @@ class Learner(abc.ABC, Generic[S, L]):
     @locked
     def params(self) -> list[dict[str, Any]] | None:
         """Of every action in play, where they are those of a Space."""
-        return self._params
+        params: list[dict[str, Any]] | None = self._params
+        return params
 
     def _name_actions(self) -> None:
         """Decisions have params where actions are those of a Space."""

@@ -68,7 +68,8 @@ class DeviceEngine(PointsEngine):
             object.__setattr__(self, name, value)
 
     def _restored(self) -> None:
-        if isinstance(self.features, np.ndarray):
+        features: Any = self.features
+        if isinstance(features, np.ndarray):
             object.__setattr__(self, "__class__", PointsEngine)
         self.__post_init__()
 

@@ -117,7 +117,7 @@ class Exp2:
     late: int = 0  # losses heard after their epoch was over
     mass: float = 0.0  # Σ of the weights of all estimates
     level: float = 0.0  # and of these times the centres
-    tally: Tally | None  # for the estimated regret
+    tally: Tally  # for the estimated regret
     epochs: int = 0
     at_once: int = 0  # decisions made in epochs that were drawn at once
     longest_at_once: int = 0
@@ -314,9 +314,8 @@ class Exp2:
             bonus = count * epoch.weight * epoch.scale * epoch.law.bonus
         mass, beside = count * epoch.weight, None
         if self.totals is None:
-            if self.tally is not None:
-                rewarded = None if bonus is None else (count * epoch.scale, epoch.law.bonus)
-                self.tally.add(paid, count, epoch.weight, estimate, rewarded)
+            rewarded = None if bonus is None else (count * epoch.scale, epoch.law.bonus)
+            self.tally.add(paid, count, epoch.weight, estimate, rewarded)
             self._add(estimate, bonus)
         else:
             beside = self._add_among(epoch, estimate, bonus, mass, count)
@@ -529,7 +528,7 @@ class Exp2:
         self.at_play = self.engine if self.epoch is None else self.epoch.engine
         if self.credit is not None:
             self.credit = finite(self.at_play).as_credit(to_numpy(self.credit))
-        if self.tally is not None and self.tally.credit is not None:
+        if self.tally.credit is not None:
             self.tally.credit = finite(self.engine).as_credit(to_numpy(self.tally.credit))
 
 

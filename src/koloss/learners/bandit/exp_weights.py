@@ -181,8 +181,8 @@ class BanditExpWeights(OnBall):
     settings_type = BanditSettings
 
     settings: BanditSettings
-    _exp2: Any  # Exp2, or what has that of it which is asked of it here
-    _player: Any = None  # the same, where there are contexts
+    _exp2: Exp2 | Any  # or what has that of it which is asked of it here
+    _player: Player | Any = None  # the same, where there are contexts
     _roster: Roster
 
     def __init__(

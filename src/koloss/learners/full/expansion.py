@@ -81,7 +81,8 @@ class Expansion:
             centers = np.concatenate([self.pivots, self.centers])
             coefficients = np.concatenate([self.weights, self.coefficients])
             self._loss = KernelLoss(self.kernel, centers, coefficients)
-        return self._loss
+        loss: KernelLoss = self._loss
+        return loss
 
     def add(self, loss: KernelLoss, allowance: float) -> None:
         """Add a loss; compressing it, now or later, may change the sum by up to the allowance."""

@@ -116,9 +116,6 @@ class MeanOnPoints(MeanAction):
 
     X: Matrix
     p: Vector  # all weights of the mixture, by point
-    mean: Vector
-    centre: Vector
-    total: Vector
 
     def __init__(self, game: Game, first: Any, *, centred: bool) -> None:
         self.game, self.X = game, game.points

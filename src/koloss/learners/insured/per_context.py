@@ -71,9 +71,9 @@ class HandOver:
 class PerContext:
     """Watch, robust learner, policy and forecast of one game."""
 
-    watch: Any
-    robust: Any
-    policy: Any
+    watch: OneByOne | Together | InTurn
+    robust: Rows | OwnRows
+    policy: BuiltIn | ContextPolicy
     forecaster: Forecaster
     early: bool
     width: float

@@ -9,11 +9,10 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from koloss.core.snapshot import kept, seal
+from koloss.core.snapshot import Described, kept, seal
 from koloss.errors import PolicyError
 from koloss.learners.insured.exploration import lowest, smallest
 from koloss.learners.insured.pending import Pending
-from koloss.learners.settings import Described
 
 TIE = 1e-7
 """Scores that differ by less than this share of the largest deviation are equal."""

@@ -15,11 +15,13 @@ from koloss.learners.insured.account import Account
 from koloss.learners.insured.allowance import Allowance
 from koloss.learners.insured.chances import Chances
 from koloss.learners.insured.contextual import ContextGame
+from koloss.learners.insured.diagnostics import Alarm
 from koloss.learners.insured.exploration import Exploration, Floats
+from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.growing import FirstLook, Growth
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.per_context import ContextRound
-from koloss.learners.insured.policies import UserPolicy
+from koloss.learners.insured.policies import BuiltIn, UserPolicy
 from koloss.learners.insured.promise import Counts
 from koloss.learners.insured.robust import Robust
 from koloss.learners.insured.roster import Masks
@@ -39,24 +41,24 @@ class InsuredState(Learner[InsuredSettings, Any]):
     settings: InsuredSettings
     engine: PointsEngine  # of the features with which policies are watched
     _units: Units
-    _game: Any = None  # of several contexts; then there is nothing of what follows
-    _policy: Any = None
-    _forecaster: Any = None
+    _game: ContextGame | Any = None  # of several contexts; then there is nothing of what follows
+    _policy: BuiltIn | UserPolicy | Any = None
+    _forecaster: Forecaster | Any = None
     _growth: Growth | None = None  # where the set grows
-    _first: Any = None  # how policies explore at first
+    _first: Exploration | Any = None  # how policies explore at first
     _is_short: bool = False
     _warm_up: int = 0
-    _account: Any = None
-    _pending: Any = None  # what is in flight
-    _roster: Any = None
-    _masks: Any = None
-    _robust: Any = None
-    _chances: Any = None
-    _counts: Any = None
+    _account: Account | Any = None
+    _pending: Pending | Any = None  # what is in flight
+    _roster: Roster | Any = None
+    _masks: Masks | Any = None
+    _robust: Robust | Any = None
+    _chances: Chances | Any = None
+    _counts: Counts | Any = None
     _paused: bool = False  # whether the operator has stopped the policy: he lets it play again
-    _last: Any = None  # the policy under watch
-    _stage: Any = None
-    alarms: Any = ()
+    _last: Watched | Any = None  # the policy under watch
+    _stage: Watched | Exp2 | Any = None
+    alarms: Sequence[Alarm] | Any = ()
 
     def _prepare(self, engine: PointsEngine, robust: PointsEngine, batch: int) -> None:
         """The first stage of a game; `robust` and `batch` are the robust learner's, tuned to all rounds."""
