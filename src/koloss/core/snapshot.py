@@ -388,9 +388,10 @@ def _checked(data: NDArray[Any], place: str, extended: bool) -> NDArray[Any]:
     if data.size == 0 and max(data.shape) > LONGEST:
         _refuse(place, f"must have sides of at most {LONGEST}", data.shape)
     if data.dtype.kind == "f" and data.size:
-        low, high, most = data.min(), data.max(), math.inf if extended else LARGEST
+        low, high = float(data.min()), float(data.max())
+        most = math.inf if extended else LARGEST
         if not (-most <= low and high <= most):  # NaN is not
-            _refuse(place, "must hold numbers that are finite", [float(low), float(high)])
+            _refuse(place, "must hold numbers that are finite", [low, high])
     return data.copy(order="K")
 
 
