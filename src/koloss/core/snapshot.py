@@ -138,8 +138,12 @@ class Declared(NamedTuple):
         return cls(said, tuple(kinds), tuple(arrays), anything)
 
     def fits(self, value: Any) -> bool:
-        """Whether a value is of this type."""
-        if self.anything or (isinstance(value, self.kinds) and type(value) is not bool):
+        """Whether a value is of this type; a description stands for anything."""
+        if (
+            self.anything
+            or type(value) is Described
+            or (isinstance(value, self.kinds) and type(value) is not bool)
+        ):
             return True
         if type(value) is np.ndarray:
             form = value.dtype.kind, value.ndim

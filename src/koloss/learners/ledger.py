@@ -213,7 +213,7 @@ class Ledger(Generic[L]):
         """Put what was recorded of the latest decisions, from `first` on, in the place of what was drawn."""
         batch = self._waiting.batch(first)
         if batch is not None:
-            batch.keys = np.array(keys) if isinstance(batch.keys, np.ndarray) else keys
+            batch.keys = np.array(keys) if type(batch.keys) is np.ndarray else keys  # type: ignore[assignment, redundant-expr, unreachable]
         else:
             self._waiting.change(self.entry(first)._replace(key=keys[0]))
 

@@ -253,7 +253,7 @@ class Growth:
         offered = learner._roster.offered
         key = learn_lengths(kernel, X, history, former.key)
         forecaster = GrownForecaster.of(kernel, X, offered, history, key, former)
-        width = learner._last.policy.width
+        width = learner._last.policy.width  # type: ignore[union-attr]
         shrunk = 1 - (1 - SHRUNK) * min(heard / (self.settings.horizon or 1), 1.0)
         cloud = Cloud(self.settings.ground, forecaster, width, RADIUS * shrunk, learner._rng)
         new = self._admitted(cloud.newcomers(X, offered, self.plan.newcomers))

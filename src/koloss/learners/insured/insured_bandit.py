@@ -376,6 +376,6 @@ class InsuredBandit(Operated):
         learner = super().from_state(state)
         check_given(learner.settings.policy_name, policy)
         if policy is not None and not isinstance(policy, str):
-            owner = learner._policy if learner._game is None else learner._game.play.policy
+            owner: Any = learner._policy if learner._game is None else learner._game.play.policy
             owner.give(policy)
         return learner

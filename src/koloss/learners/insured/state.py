@@ -58,7 +58,7 @@ class InsuredState(Learner[InsuredSettings, Any]):
     _paused: bool = False  # whether the operator has stopped the policy: he lets it play again
     _last: Watched | Any = None  # the policy under watch
     _stage: Watched | Exp2 | Any = None
-    alarms: Sequence[Alarm] | Any = ()
+    alarms: list[Alarm]
 
     def _prepare(self, engine: PointsEngine, robust: PointsEngine, batch: int) -> None:
         """The first stage of a game; `robust` and `batch` are the robust learner's, tuned to all rounds."""
@@ -113,6 +113,7 @@ class InsuredState(Learner[InsuredSettings, Any]):
         """A game with several contexts."""
         self._game, self.engine, self._units = game, game.engine, Units(game.engine)
         self.rank, self.epsilon = game.plan.rank, game.epsilon
+        self.alarms = []
 
     def __repr__(self) -> str:
         size = self.robust.size if self._game is None else self._game.size
