@@ -8,6 +8,8 @@ import json
 import os
 import pickle
 import stat
+import subprocess
+import sys
 import tracemalloc
 import zipfile
 from contextlib import suppress
@@ -36,6 +38,15 @@ def test_resume_is_exact(any_case, tmp_path):
     rest, expected = play(any_case, again, 12, start=12), play(any_case, halves, 12, start=12)
     assert rest == expected
     assert same(again.state(), halves.state())
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", ["bandit, ball", "exp weights, ball", "exp weights, box"])
+def test_a_process_that_has_loaded_nothing_reads_a_snapshot(name, tmp_path):
+    kl.save_state(tmp_path / "state.npz", state_of(name))
+    kind = LEARNERS[name].kind.__name__
+    read = f"import koloss as kl; kl.{kind}.from_state(kl.load_state('state.npz')).ask()"
+    subprocess.run([sys.executable, "-c", read], cwd=tmp_path, check=True)
 
 
 @pytest.mark.slow
