@@ -165,6 +165,7 @@ FORGERIES = [
     (THETA, lambda a: a.astype(complex), "must hold numbers, got"),
     (THETA, np.zeros((0, 10**9)), "must have sides of at most"),
     (THETA, [0.0], "must be of type Vector"),
+    (THETA, np.ones(2), "θ must have"),
     ("learner._rng.rng.bit_generator", "seed", "`bit_generator` must be one of .* got 'seed'"),
     ("learner._rng.rng.state.inc", 4, "`inc` must be odd, got 4"),
     ("learner._rng.rng.has_uint32", 9, "`has_uint32` must be 0 or 1, got 9"),
@@ -178,7 +179,8 @@ def test_forged_states_are_refused(path, value, message):
 
 
 def test_what_was_forged_and_is_legal_raises_our_errors_alone():
-    learner = kl.BanditExpWeights.from_state(forged(state_of("bandit"), THETA, np.ones(2)))
+    features = "learner.ledger.Ledger.current.Epoch.whole.PointsEngine.features"
+    learner = kl.BanditExpWeights.from_state(forged(state_of("bandit"), features, lambda a: a[:3]))
     with pytest.raises(SnapshotError, match="snapshot of this learner does not hold together"):
         play(LEARNERS["bandit"], learner, 20)
     with pytest.raises(TypeError, match="`count` must be"):
