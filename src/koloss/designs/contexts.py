@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.core.arrays import as_distribution, as_float
+from koloss.core.snapshot import Bools, Matrix, Vector, kept
 from koloss.core.threads import threads_for
 from koloss.designs.base import Design, orthonormal
 from koloss.designs.john import john_design
@@ -46,15 +47,16 @@ WEIGHTY, NEAR = 1e-3, 0.02
 """Between two looks only pairs take part that have this share of the average weight or are so near the largest leverage."""
 
 
+@kept
 @dataclass(frozen=True, eq=False)
 class CappedDesign:
     """Where to explore in each context, and what estimates can then be."""
 
-    exploration: Floats  # u, of shape (C, K)
-    laws: Floats  # π(·|c), u in proportion; uniform where a context is not explored
-    shares: Floats  # γ_c, the share of its rounds that context c explores; 1 in D
-    discounts: Floats  # w_c, 1 where a context exploits
-    exploits: NDArray[np.bool_]  # which contexts are in S
+    exploration: Matrix  # u, of shape (C, K)
+    laws: Matrix  # π(·|c), u in proportion; uniform where a context is not explored
+    shares: Vector  # γ_c, the share of its rounds that context c explores; 1 in D
+    discounts: Vector  # w_c, 1 where a context exploits
+    exploits: Bools  # which contexts are in S
     largest: float  # R: |x(z)| ≤ L R for every estimate x at a pair z of S
     largest_exploiting: float  # R_S: φ'A(u)⁻¹φ ≤ R_S there
     cost: float  # γ: exploring costs at most γ times the range of the losses a round
@@ -170,7 +172,7 @@ def _certified(u: Floats, g2: Floats, mu: Floats, R: float) -> tuple[CappedDesig
 class EvenDesign:
     """Exploration at one rate in all contexts. With the rate γ, G_c is the largest φ'Σ(u)⁻¹φ in context c for u = γ w_c μ_c π(·|c)."""
 
-    laws: Floats  # π(·|c), of shape (C, K)
+    laws: Matrix  # π(·|c), of shape (C, K)
     discounts: Floats  # w_c
     jump: float  # J₁ = γ max_c w_c √G_c Σ_c μ_c √G_c, at most 5/4 m at the optimum
     spread: float  # H₁ = √γ Σ_c μ_c √G_c, at most 5/4 √m

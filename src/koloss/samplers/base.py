@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ class Sampler(abc.ABC):
 
     method: str
     exact = True  # whether draws follow the density without a Markov chain in between
+    stale = True  # whether another density is to be followed before the next draw
 
     @abc.abstractmethod
     def follow(self, potential: Any, rng: np.random.Generator) -> None:
@@ -30,17 +30,3 @@ class Sampler(abc.ABC):
     def facts(self) -> dict[str, Any]:
         """What an operator may want to see."""
         return {}
-
-    def to_dict(self) -> dict[str, Any]:
-        """What it remembers beside the potential, as plain data."""
-        return {}
-
-    def load(self, data: Mapping[str, Any]) -> None:
-        """Take such data back."""
-        expected = set(self.to_dict())
-        if set(data) != expected:
-            raise ValueError(f"a sampler must have {expected or 'no state'}, got {data!r}")
-
-    def followed(self) -> tuple[Any, Any] | None:
-        """The potential of the last density and points drawn from it, where these are remembered."""
-        return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
 from koloss.core.arrays import as_count, as_float, take, to_numpy, within_floats
 from koloss.core.random import as_generator
+from koloss.core.snapshot import kept
 from koloss.kernels import (
     KernelLoss,
     Linear,
@@ -32,11 +32,12 @@ from koloss.samplers.quadratic_ball import QuadraticBall
 from koloss.samplers.quadratic_moments import quadratic_moments
 
 
+@kept
 class OnPoints(Sampler):
     """Rows of a finite set by their probabilities."""
 
     method = "categorical"
-    p: Any  # probabilities of all rows
+    actions: Points
 
     def __init__(self, points: Points) -> None:
         self.actions = points
@@ -54,9 +55,11 @@ class OnPoints(Sampler):
 class _OfForm(Sampler):
     """Losses x'Bx + b'x, with exact draws for given B and b."""
 
+    actions: Any
+    _form = None
+
     def __init__(self, actions: Any) -> None:
         self.actions = actions
-        self._form: Any = None
 
     def follow(self, potential: Any, rng: np.random.Generator | None = None) -> None:
         self._form = None if potential is None else potential.quadratic_form()
@@ -71,14 +74,17 @@ class _OfForm(Sampler):
     def _draw(self, matrix: Any, vector: Any, size: int, rng: np.random.Generator) -> Any: ...
 
 
+@kept
 class OnBall(_OfForm):
     """Linear and quadratic losses on the ball: exact draws by rejection (theory B6)."""
 
     method = "quadratic_ball"
+    sampler: QuadraticBall
+    acceptance: float = 1.0
 
     def __init__(self, ball: Ball) -> None:
         super().__init__(ball)
-        self.sampler, self.acceptance = QuadraticBall(), 1.0
+        self.sampler = QuadraticBall()
 
     def _draw(self, matrix: Any, vector: Any, size: int, rng: np.random.Generator) -> Any:
         draws = self.sampler.draw(-matrix, -vector, size, radius=self.actions.radius, rng=rng)
@@ -88,15 +94,8 @@ class OnBall(_OfForm):
     def facts(self) -> dict[str, Any]:
         return {"acceptance": self.acceptance}
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"sampler": self.sampler.to_dict(), "acceptance": self.acceptance}
 
-    def load(self, data: Mapping[str, Any]) -> None:
-        super().load(data)
-        self.sampler = QuadraticBall.from_dict(data["sampler"])
-        self.acceptance = as_float("acceptance", data["acceptance"], minimum=0.0)
-
-
+@kept
 class OnBox(_OfForm):
     """Losses whose coordinates are independent on a box: exact draws, one coordinate at a time."""
 

@@ -30,6 +30,7 @@ import numpy as np
 from koloss.actions import ActionSet
 from koloss.core.arrays import as_count, as_float, as_int, as_points, as_vector, one_of, to_numpy
 from koloss.core.random import as_generator
+from koloss.core.snapshot import FORMS
 from koloss.errors import SnapshotError
 from koloss.kernels import Loss
 from koloss.samplers.base import Sampler
@@ -40,6 +41,9 @@ from koloss.samplers.langevin import ACCEPTANCE, first_step_size
 from koloss.samplers.langevin import Move as Langevin
 
 VERSION = 2
+MOVES = 5
+"""Markov steps of every particle after a resampling, unless others are asked for."""
+
 STAGES = 1000
 """Parts of one loss after which something must be wrong with it."""
 
@@ -95,7 +99,7 @@ class Particles(Sampler):
         size: int,
         *,
         learning_rate: float = 1.0,
-        moves: int = 5,
+        moves: int = MOVES,
         move: Literal["hit-and-run", "diffusion"] = "hit-and-run",
     ) -> None:
         self.actions = as_actions(actions)
@@ -263,10 +267,6 @@ class Particles(Sampler):
         counts = {"resamplings": self.resamplings, "restarts": self.restarts}
         return {"effective_size": self.effective_size(), **counts}
 
-    def followed(self) -> tuple[Any, Any] | None:
-        """The potential and the points."""
-        return None if self._potential is None else (self._potential, self.points)
-
     # State as plain data.
 
     def to_dict(self) -> dict[str, Any]:
@@ -300,15 +300,6 @@ class Particles(Sampler):
             raise SnapshotError(f"the snapshot is damaged: {error}") from error
         return self
 
-    def load(self, data: Mapping[str, Any]) -> None:
-        """Take back the data of a population with the same settings."""
-        super().load(data)
-        other = self.from_dict(data)
-        names = ("actions", "move", "moves", "learning_rate")
-        if len(self) != len(other) or any(getattr(self, n) != getattr(other, n) for n in names):
-            raise ValueError(f"the particles must be {self!r}, got {other!r}")
-        vars(self).update(vars(other))
-
     def _restore(self, data: Mapping[str, Any]) -> None:
         """Everything that changes from round to round, as it was when `to_dict` was called."""
         if data["points"] is not None:
@@ -332,6 +323,18 @@ class Particles(Sampler):
 
 
 COUNTS = ("rounds", "resamplings", "restarts")
+
+
+def _of_learner(data: Any) -> Particles:
+    """The population of a learner in a snapshot."""
+    particles = Particles.from_dict(data)
+    if particles.moves != MOVES:  # which might never end
+        raise SnapshotError(f"`moves` must be {MOVES}, got {particles.moves}")
+    particles.stale = bool(data["stale"])
+    return particles
+
+
+FORMS["particles"] = (Particles, lambda one: {**one.to_dict(), "stale": one.stale}, _of_learner)
 
 
 def _effective_size(log_weights: Any) -> float:

@@ -16,7 +16,6 @@ from koloss.learners.insured.segments import OneByOne, Together
 from tests.learners.insured.inside import digest
 from tests.support import inside
 from tests.support.clauses import remarks
-from tests.support.forging import sealed
 
 SEGMENTS = kl.Contexts(["small", "medium", "large"], weights=[0.5, 0.3, 0.2])
 PRICES = kl.Points(np.linspace(0, 1, 6)[:, None])
@@ -429,27 +428,6 @@ def test_snapshots_go_on_exactly(manner, policy):
         one.tell([d.id for d in waiting], [0.5, 0.6])
     assert play(learner, kind, 40) == play(again, kind, 40)
     assert digest(learner) == digest(again)
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (lambda s: s["learner"]["play"].update(asks=-1), "asks"),
-        (lambda s: s["learner"]["play"]["watch"]["watched"].__setitem__(0, 2), "watched"),
-        (lambda s: s["learner"]["numbers"].update(kind="in any order"), "watched|robust"),
-        (lambda s: s["learner"]["numbers"].update(kind="alone"), "kind"),
-        (lambda s: s["learner"]["play"]["bets"].pop(), "bets"),
-        (lambda s: s["ledger"]["contexts"].__setitem__(0, 7), "contexts"),
-    ],
-)
-def test_damaged_snapshots_are_refused(change, message):
-    learner = make(**ONE_BY_ONE)
-    play(learner, kind, 10)
-    learner.ask(context="small")
-    state = copy.deepcopy(learner.state())
-    change(state)
-    with pytest.raises(kl.errors.SnapshotError, match=message):
-        kl.InsuredBandit.from_state(sealed(state))
 
 
 # What is not proved, and what is refused.

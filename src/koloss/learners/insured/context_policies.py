@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
+from koloss.core.snapshot import kept
 from koloss.errors import PolicyError
-from koloss.learners.insured.policies import Missing, UserPolicy
-from koloss.learners.reading import Reader
+from koloss.learners.insured.policies import UserPolicy
 
 
 class PolicyWithContexts(Protocol):
@@ -25,15 +23,16 @@ class PolicyWithContexts(Protocol):
         """Hear the loss of the action in row `index`, played in this context."""
 
 
+@kept
 class ContextPolicy(UserPolicy):
     """A policy of the user's that is asked for contexts; whatever it does wrong becomes a `PolicyError`."""
 
-    def __init__(
-        self, policy: Any, count: int, shown: Callable[[int], Any], kept: dict[int, Any] | None = None
-    ) -> None:  # fmt: skip
+    _kept: dict[int, Any]  # proposals that were looked at and not played
+
+    def __init__(self, policy: Any, count: int, shown: Callable[[int], Any]) -> None:
         super().__init__(policy, count)
         self.shown = shown  # a context as the policy sees it, by its row
-        self._kept = {} if kept is None else kept  # proposals that were looked at and not played
+        self._kept = {}
 
     def propose(self, context: int) -> Any:  # type: ignore[override]
         proposal = self.look(context)
@@ -61,25 +60,3 @@ class ContextPolicy(UserPolicy):
         shown = self.shown(context)
         self._call("hear", lambda: self.policy.hear(index, loss, shown))  # type: ignore[call-arg]
         self._kept.clear()
-
-    def state(self) -> dict[str, Any]:
-        kept = [[context, proposal] for context, proposal in self._kept.items()]
-        return {**super().state(), "next": kept}
-
-    @classmethod
-    def restored_for(
-        cls, policy: Any, count: int, shown: Callable[[int], Any], data: Reader, contexts: int
-    ) -> ContextPolicy:
-        """The policy of a snapshot, in the object given for it."""
-        own, kept = data.raw("own"), {}
-        pairs = data.items("next")
-        for k in range(len(pairs)):
-            pair = pairs.items(str(k), 2)
-            proposal: Any = pair.raw("1")
-            is_law = isinstance(proposal, np.ndarray)
-            proposal = pair.distribution("1", count) if is_law else pair.count("1", 0, count - 1)
-            kept[pair.count("0", 0, contexts - 1)] = proposal
-        restored = cls(Missing(own) if policy is None else policy, count, shown, kept)
-        if own is not None and callable(getattr(policy, "restore", None)):
-            restored._call("restore", lambda: policy.restore(own))
-        return restored

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from koloss.actions import Contexts
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import kept
 from koloss.learners.bandit.doubts import short_cost
 from koloss.learners.bandit.pairs import (
     in_context,
@@ -23,28 +24,26 @@ from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import points_engine
 from koloss.learners.base import Recommendation
 from koloss.learners.insured.context_policies import ContextPolicy
-from koloss.learners.insured.forecast import Forecaster, forecaster_for, forecaster_from
-from koloss.learners.insured.in_turn import InTurn, Own, OwnRows
+from koloss.learners.insured.forecast import Forecaster, forecaster_for
+from koloss.learners.insured.in_turn import Own
 from koloss.learners.insured.per_context import ContextRound, PerContext
 from koloss.learners.insured.plans import (
     Kind,
-    Numbers,
     Plan,
-    pairs_game,
     plan_in_turn,
     plan_segments,
 )
 from koloss.learners.insured.policies import BUILT_IN
-from koloss.learners.insured.segments import Floats, Footing, OneByOne, Rows, Together
+from koloss.learners.insured.segments import Floats
 from koloss.learners.insured.settings import InsuredSettings
-from koloss.learners.ledger import Drawn, Ledger
-from koloss.learners.reading import Reader
+from koloss.learners.ledger import Drawn
 from koloss.learners.waiting import Entry
 
 KINDS: tuple[Kind, ...] = ("one by one", "together", "in any order")
 """How policies are watched."""
 
 
+@kept
 @dataclass(eq=False)
 class ContextGame:
     """Contexts, pairs, the plan of the game and its play."""
@@ -85,12 +84,6 @@ class ContextGame:
         """How large it is, and what a refresh may cost."""
         C, K, m = *self.play.shape, self.plan.rank
         return f"{C:,} contexts, {K:,} points, {m:,} features, {short_cost(C * K, m)} per refresh"
-
-    def check(self, data: Reader, ledger: Ledger[Any]) -> None:
-        """Refuse decisions for contexts that there are not."""
-        C = len(self.contexts)
-        if any(entry.context is None or entry.context >= C for entry in ledger):
-            data.refuse("ledger.contexts", f"must be rows from 0 to {C - 1}", None)
 
     def shown(self, context: int) -> Any:
         """A context as it was given: its label, its params or its coordinates."""
@@ -159,43 +152,9 @@ class ContextGame:
                 if self.play.robust.awake[c]:
                     self.play.give_back(c, made)
 
-    # Snapshots.
-
-    def to_dict(self) -> dict[str, Any]:
-        plan, play, policy = self.plan, self.play, self.play.policy
-        parts: dict[str, Any] = {"owns": None, "watched": None, "robust": None}
-        if isinstance(plan.robust, OwnRows):
-            parts["owns"] = [own.to_dict() for own in plan.robust.owns]
-        else:
-            parts["robust"] = plan.robust.footing.to_dict()
-            if isinstance(plan.watch, Together):
-                parts["watched"] = plan.watch.footing.to_dict()
-        return {
-            "engine": self.engine.to_dict(),
-            "numbers": asdict(plan.numbers),
-            "epsilon": plan.epsilon,
-            **parts,
-            "forecaster": play.forecaster.state(),
-            "policy": policy.state() if isinstance(policy, ContextPolicy) else None,
-            "play": play.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Reader, settings: InsuredSettings, policy: Any) -> ContextGame:
-        """The game in a snapshot; `policy` is what was given for one of the user's."""
-        contexts, actions = settings.grid
-        pairs = pairs_settings(settings)
-        engine = PointsEngine.from_dict(data.part("engine"), pairs)
-        forecaster = forecaster_from(pairs.kernel, engine, data.part("forecaster"))
-        plan = _plan_from_dict(data, len(contexts), len(actions))
-        saved = None
-        if settings.policy_name == "own":
-            saved = data.part("policy")
-        else:
-            data.nothing("policy")
-        game = _game(settings, engine, forecaster, plan, policy, saved)
-        game.play.load(data.part("play"))
-        return game
+    def _restored(self) -> None:
+        if isinstance(self.play.policy, ContextPolicy):
+            self.play.policy.shown = lambda context: shown(self.contexts, context)
 
 
 def shown(contexts: Contexts, context: int) -> Any:
@@ -237,7 +196,7 @@ def begin(settings: InsuredSettings) -> ContextGame:
     else:
         owns, epsilon = own_features(settings.robust, -(-rounds // C))
         plan = plan_in_turn(owns, epsilon / rho, rounds, trigger, premium)
-    game = _game(settings, engine, forecaster, plan, settings.policy, None)
+    game = _game(settings, engine, forecaster, plan, settings.policy)
     if plan.short:
         game.play.hand_over(range(C), "short", 0)
     return game
@@ -267,7 +226,6 @@ def _game(
     forecaster: Forecaster,
     plan: Plan,
     policy: Any,
-    saved: Reader | None,
 ) -> ContextGame:
     contexts, actions = settings.grid
     points = np.array(to_numpy(actions.X), dtype=float)
@@ -279,33 +237,8 @@ def _game(
     watched: Any
     if settings.policy_name != "own":
         watched = BUILT_IN[settings.policy_name](settings.width)
-    elif saved is None:
-        watched = ContextPolicy(policy, len(points), seen)
     else:
-        watched = ContextPolicy.restored_for(policy, len(points), seen, saved, len(contexts))
+        watched = ContextPolicy(policy, len(points), seen)
     rho = engine.high - engine.low
     play = PerContext(plan.watch, plan.robust, watched, forecaster, width=rho)
     return ContextGame(contexts, points, engine, plan, play)
-
-
-def _plan_from_dict(data: Reader, contexts: int, actions: int) -> Plan:
-    said = data.part("numbers")
-    numbers = said.record(Numbers, kind=said.word("kind", KINDS))
-    budget, epsilon = numbers.trigger * numbers.scale, data.number("epsilon", 0)
-    if numbers.kind == "in any order":
-        data.nothing("watched", "robust")
-        owns = [Own.from_dict(one, actions) for one in data.parts("owns")]
-        if len(owns) != contexts:
-            data.refuse("owns", f"must be a list of {contexts}", len(owns))
-        apart = OwnRows(owns, epsilon, numbers.rounds if numbers.learning_rate else None)
-        watch = InTurn(owns, numbers.premium * numbers.scale, budget)
-        return Plan(numbers, tuple(apart.games), watch, apart)
-    data.nothing("owns")
-    footing = Footing.from_dict(data.part("robust"), contexts, actions)
-    robust = Rows(footing, numbers.learning_rate, epsilon)
-    games = (pairs_game(footing.features.shape[2], actions, epsilon, numbers.rounds),)
-    if numbers.kind == "together":
-        watched = Footing.from_dict(data.part("watched"), contexts, actions)
-        return Plan(numbers, games, Together(watched, budget), robust)
-    data.nothing("watched")
-    return Plan(numbers, games, OneByOne.sharing(footing, budget), robust)

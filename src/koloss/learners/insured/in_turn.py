@@ -12,24 +12,25 @@ exponential weights with rates that need no horizon (`OwnRows`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from koloss.core import linalg
+from koloss.core.snapshot import kept
 from koloss.guarantees.bandit import BanditProblem, anytime_rate, fixed_rate
 from koloss.guarantees.contexts import horizons
 from koloss.guarantees.insured_contexts import exploration
 from koloss.learners.insured.exploration import softmax, within
 from koloss.learners.insured.segments import Bools, Floats, Watch
-from koloss.learners.reading import ROUNDING, Reader, plain
 
 KAPPA = 2.0
 """κ: how far one estimate may move a log-weight."""
 
 
+@kept
 @dataclass(frozen=True, eq=False)
 class Own:
     """What a context has for itself: features in which its design is the identity."""
@@ -52,21 +53,17 @@ class Own:
         W = self.features
         return within(W @ (W.T @ (self.weights * values)))
 
-    def to_dict(self) -> dict[str, Any]:
-        return plain(self, "features", "weights")
 
-    @classmethod
-    def from_dict(cls, data: Reader, actions: int) -> Own:
-        """What a snapshot says."""
-        features = data.array("features", (actions, None), order="F")
-        return cls(features, data.distribution("weights", actions))
-
-
+@kept
 class InTurn(Watch):
     """One account and one budget for all contexts; every row of sums has the rounds of its own context alone.
 
     One loss adds at most 1 + G_c/γ_c = δB.
     """
+
+    owns: Sequence[Own]
+    budget: float
+    rates: Floats
 
     def __init__(self, owns: Sequence[Own], room: float, budget: float) -> None:
         super().__init__(np.full(len(owns), True), len(owns[0].weights), budget)
@@ -101,33 +98,43 @@ class InTurn(Watch):
         return list(range(len(self.owns))) if self.used.sum() > self.budget else []
 
 
+@kept
 class Part:
     """What the loss of a round in one context needs: γ and the factor of Σ then, the bonus."""
 
     __slots__ = ("bonus", "factor", "rate")
 
+    rate: float
+    factor: Any
+    bonus: Any
+
     def __init__(self, rate: float, factor: Any, bonus: Any) -> None:
         self.rate, self.factor, self.bonus = rate, factor, bonus
 
 
+@kept
 @dataclass(slots=True)
 class Parts:
     """That of a round, or of several drawn at once, by their contexts."""
 
-    of: Mapping[int, Part]
-
-    def to_dict(self) -> dict[str, Any]:
-        parts = [(c, p.rate, p.factor, p.bonus) for c, p in self.of.items()]
-        names = ("context", "rate", "factor", "bonus")
-        return {"parts": [dict(zip(names, one, strict=True)) for one in parts]}
+    of: dict[int, Part]
 
 
+@kept
 class OwnRows:
     """One learner per context, for any order of contexts: Theorem F6.7 (1).
 
     With a number of rounds rates are those of the context's share of them (theory F6.11); without, those of exponential weights without
     a horizon for the t-th round of the context. Its sums gain (1 - γ_t)x'.
     """
+
+    owns: Sequence[Own]
+    epsilon: float
+    games: list[BanditProblem]
+    etas: list[float] | None
+    sums: Floats
+    made: Any
+    awake: Bools
 
     def __init__(
         self, owns: Sequence[Own], epsilon: float = 0.0, rounds: int | None = None
@@ -138,13 +145,13 @@ class OwnRows:
             BanditProblem(1, own.rank, own.leverage, 0.5, epsilon, math.log(K), bonus=True)
             for own in owns
         ]
-        self.etas: list[float] | None = None  # where they do not change
+        self.etas = None  # where they do not change
         if rounds is not None and K > 1:
             each = zip(self.games, horizons(self.games, [KAPPA] * C, rounds), strict=True)
             self.etas = [fixed_rate(game, KAPPA, own) for game, own in each]
-        self.sums: Floats = np.zeros((C, K))
+        self.sums = np.zeros((C, K))
         self.made = np.zeros(C, dtype=np.int64)  # rounds of every context
-        self.awake: Bools = np.zeros(C, dtype=bool)
+        self.awake = np.zeros(C, dtype=bool)
 
     def hand_over(self, contexts: Any) -> None:
         """Play in these contexts from now on."""
@@ -201,23 +208,3 @@ class OwnRows:
     def best(self, context: int) -> int:
         """The action of least estimated loss."""
         return int(self.sums[context].argmin())
-
-    def to_dict(self) -> dict[str, Any]:
-        return plain(self, "sums", "made", "awake")
-
-    def load(self, data: Reader) -> None:
-        data.fill(self, "sums", "made", "awake")
-
-    def observed_from_dict(self, data: Reader) -> Parts:
-        """Of a round in a snapshot."""
-        K, parts = self.sums.shape[1], {}
-        for one in data.parts("parts"):
-            c = one.count("context", 0, len(self.owns) - 1)
-            bonus = None
-            if self.epsilon:
-                bonus = one.array("bonus", (K,), 0)
-            else:
-                one.nothing("bonus")
-            factor = one.factor("factor", self.owns[c].rank)
-            parts[c] = Part(one.number("rate", 0, 1 + ROUNDING), factor, bonus)
-        return Parts(parts)

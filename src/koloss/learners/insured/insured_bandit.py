@@ -32,6 +32,7 @@ import numpy as np
 
 from koloss.actions import ActionSet, Contexts
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import kept
 from koloss.designs import Design
 from koloss.errors import NoDistribution
 from koloss.kernels.base import KernelLike
@@ -46,19 +47,18 @@ from koloss.learners.insured.exploration import Exploration, Floats, lowest
 from koloss.learners.insured.forecast import forecaster_for
 from koloss.learners.insured.growing import Growth
 from koloss.learners.insured.operated import Operated
-from koloss.learners.insured.policies import UserPolicy, make_policy
+from koloss.learners.insured.policies import UserPolicy, check_given, make_policy
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.insured.watched import Watched
 from koloss.learners.ledger import Drawn
 from koloss.learners.losses import read_losses
-from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
-from koloss.learners.snapshots import unseal
 from koloss.learners.waiting import Entry, Late, keys_of
 from koloss.proxy import Proxy
 
 
+@kept
 class InsuredBandit(Operated):
     """A policy of your choice with the worst-case guarantee of a robust learner behind it, under bandit feedback.
 
@@ -373,7 +373,9 @@ class InsuredBandit(Operated):
         Where the policy is your own, `policy` is the object that takes its place. If it
         has `restore(state)`, that is called with what the policy's `state()` gave, where it had one.
         """
-        learner = cls.__new__(cls)
-        learner._replacement = policy
-        learner._restore(Reader(unseal(cls.__name__, state)))
+        learner = super().from_state(state)
+        check_given(learner.settings.policy_name, policy)
+        if policy is not None and not isinstance(policy, str):
+            owner: Any = learner._policy if learner._game is None else learner._game.play.policy
+            owner.give(policy)
         return learner

@@ -9,11 +9,12 @@ that is plain: a context may be handed over at any time, and the bound holds. Lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from koloss.core.snapshot import kept
 from koloss.learners.insured.bets import SUSPICION, Bets, residual_variance
 from koloss.learners.insured.context_policies import ContextPolicy
 from koloss.learners.insured.diagnostics import REASONS, told_after
@@ -24,10 +25,10 @@ from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson
 from koloss.learners.insured.segments import Bools, Floats, OneByOne, Rows, Together
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import ROUNDING, Reader, plain
 from koloss.learners.waiting import Entry
 
 
+@kept
 @dataclass(slots=True, eq=False)
 class ContextRound:
     """What is kept of decisions drawn at once: what had been predicted, who played where, what the robust learner needs."""
@@ -44,12 +45,8 @@ class ContextRound:
     def shrink(self) -> None:
         """There is no less."""
 
-    def to_dict(self) -> dict[str, Any]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        observed = None if self.observed is None else self.observed.to_dict()
-        return {**values, "watched": self.watched.astype(np.int64), "observed": observed}
 
-
+@kept
 @dataclass(frozen=True)
 class HandOver:
     """A context was handed over to the robust learner, or back to the policy."""
@@ -70,8 +67,29 @@ class HandOver:
         return f"{after} context {context} was handed over: {REASONS[self.reason]}; {used}"
 
 
+@kept
 class PerContext:
     """Watch, robust learner, policy and forecast of one game."""
+
+    watch: OneByOne | Together | InTurn
+    robust: Rows | OwnRows
+    policy: BuiltIn | ContextPolicy
+    forecaster: Forecaster
+    early: bool
+    width: float
+    pending: Pending
+    shape: tuple[int, int]
+    bets: list[Bets]
+    rounds: Any
+    explored: Any
+    heard: Any
+    paid: Floats
+    chances: Any
+    passed: list[HandOver]
+    asks: int
+    at_once: int
+    noise: Floats
+    late: int
 
     def __init__(
         self,
@@ -85,18 +103,18 @@ class PerContext:
         self.watch, self.robust, self.policy, self.forecaster = watch, robust, policy, forecaster
         self.early, self.width = watch.one_by_one, width
         self.pending = Pending(forecaster)
-        self.shape = C, _ = watch.total.shape
+        C, _ = self.shape = watch.total.shape
         self.bets = [Bets() for _ in range(C)]
         self.rounds = np.zeros(C, dtype=np.int64)  # decisions of every context
         self.explored = np.zeros(C, dtype=np.int64)
         # Losses of the policy's rounds in every context: those that it chose, and those that were explored.
         self.heard = np.zeros((2, C), dtype=np.int64)
-        self.paid: Floats = np.zeros((2, C))
+        self.paid = np.zeros((2, C))
         self.chances = np.zeros(C, dtype=np.int64)  # how often the policy was given another one
-        self.passed: list[HandOver] = []
+        self.passed = []
         self.asks = 0
         self.at_once = 0  # decisions drawn at once
-        self.noise: Floats = np.zeros(C)  # Σ of squared residuals of the predictions
+        self.noise = np.zeros(C)  # Σ of squared residuals of the predictions
         self.late = 0  # losses heard after a further decision had been made
 
     # A round.
@@ -295,58 +313,8 @@ class PerContext:
         known = policy > 0
         return float(np.sum((tried - explored * chosen / np.maximum(policy, 1))[known]))
 
-    # Snapshots.
-
-    _KEPT: ClassVar = (
-        *("asks", "at_once", "late", "rounds", "explored", "chances"),
-        *("noise", "heard", "paid"),
-    )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot: what changes during the game, beside the forecast and the policy."""
-        return {
-            **plain(self, *self._KEPT),
-            "watch": self.watch.to_dict(),
-            "robust": self.robust.to_dict(),
-            "pending": self.pending.state(),
-            "bets": [asdict(one) for one in self.bets],
-            "passed": [asdict(one) for one in self.passed],
-        }
-
-    def load(self, data: Reader) -> None:
-        C = self.shape[0]
-        data.fill(self, *self._KEPT)
-        self.noise = data.array("noise", (C,), 0)
-        self.watch.load(data.part("watch"))
-        self.robust.load(data.part("robust"))
-        self.pending = Pending.from_state(self.forecaster, data.part("pending"))
-        bets = data.parts("bets")
-        if len(bets) != C:
-            data.refuse("bets", f"must be a list of {C}", len(bets))
-        self.bets = [Bets.from_dict(one) for one in bets]
-        self.passed = [_hand_over_from_dict(one, C) for one in data.parts("passed")]
-
-    def round_from_dict(self, data: Reader) -> ContextRound:
-        """A round of a snapshot."""
-        C, K = self.shape
-        observed = None
-        if data.has("observed"):
-            observed = self.robust.observed_from_dict(data.part("observed"))
-        return data.record(
-            ContextRound,
-            prediction=data.array("prediction", (C, K), -0.5 - ROUNDING, 0.5 + ROUNDING),
-            watched=data.flags("watched", C),
-            observed=observed,
-            choice=data.count("choice", 0, C * K - 1) if data.has("choice") else None,
-        )
-
 
 def _drawn(p: Floats, uniform: float) -> int:
     """An action by inversion of the cumulative sums."""
     cdf = np.cumsum(p)
     return int(cdf.searchsorted(uniform * cdf[-1], side="right"))
-
-
-def _hand_over_from_dict(data: Reader, contexts: int) -> HandOver:
-    context, reason = data.count("context", 0, contexts - 1), data.word("reason", tuple(REASONS))
-    return data.record(HandOver, context=context, reason=reason)

@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from koloss.core.snapshot import kept
 from koloss.designs import Design, john_design
 from koloss.designs.base import certify, orthonormal
 from koloss.designs.contexts import capped_design, even_design
@@ -29,6 +30,7 @@ TOLERANCE = 1e-3
 Kind = Literal["one by one", "together", "in any order"]
 
 
+@kept
 @dataclass(frozen=True)
 class Numbers:
     """What the bound depends on, in units of the range."""
@@ -50,6 +52,7 @@ class Numbers:
     spread: float = 0.0  # ... H₁ of the even design
 
 
+@kept
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A watch and a robust learner, and what is proved of them."""

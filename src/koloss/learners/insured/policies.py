@@ -9,12 +9,10 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
+from koloss.core.snapshot import Described, kept, seal
 from koloss.errors import PolicyError
 from koloss.learners.insured.exploration import lowest, smallest
 from koloss.learners.insured.pending import Pending
-from koloss.learners.reading import Reader
-from koloss.learners.settings import Described
-from koloss.learners.snapshots import seal
 
 TIE = 1e-7
 """Scores that differ by less than this share of the largest deviation are equal."""
@@ -62,6 +60,8 @@ class BuiltIn(abc.ABC):
         2.0  # deviations of "ucb" on arms and markets with noise of all sizes; fewer get stuck
     )
 
+    width: float
+
     def __init__(self, width: float | Literal["auto"] = "auto") -> None:
         self.width = self.usual if width == "auto" else width
 
@@ -74,6 +74,7 @@ class BuiltIn(abc.ABC):
         return self.propose(forecast, offered, None)
 
 
+@kept
 class Ucb(BuiltIn):
     """The action with the smallest lower confidence bound, mean less `width` deviations (losses: smaller is better)."""
 
@@ -91,6 +92,7 @@ class Ucb(BuiltIn):
         return int(close.argmax())
 
 
+@kept
 class Thompson(BuiltIn):
     """The best action of a draw from the posterior, its deviation times `width`; a round is conditional on the draw."""
 
@@ -136,13 +138,17 @@ class Missing:
     hear = propose
 
 
+@kept
 class UserPolicy:
     """A policy of the user's; whatever it does wrong becomes a `PolicyError`."""
 
-    def __init__(self, policy: Policy, count: int, next_proposal: Any = None) -> None:
+    count: int
+    _next: Any = None  # a proposal that has been looked at and not played
+    _offered: Any = None
+    _own: Any = None  # the policy's own state, as it was when it was last asked
+
+    def __init__(self, policy: Policy, count: int) -> None:
         self.policy, self.count = policy, count
-        self._next = next_proposal  # one that has been looked at and not played
-        self._offered: Any = None
 
     def propose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
         """Its proposal, checked; the one that `law` has seen where there is one."""
@@ -181,26 +187,23 @@ class UserPolicy:
         rows = [proposal] if isinstance(proposal, int) else np.flatnonzero(proposal)
         return next((int(row) for row in rows if not self._offered[row]), None)
 
-    def state(self) -> dict[str, Any]:
-        """What a snapshot keeps: the policy's own state where it has one, and a proposal that was looked at."""
-        own = None
+    def keep(self) -> None:
+        """Ask the policy for its own state, where it has one."""
         if hasattr(self.policy, "state"):
             own = copy.deepcopy(self._call("state", self.policy.state))
             self._call("state", lambda: seal("policy", {"own": own}))  # plain data can be sealed
-        return {"own": own, "next": self._next}
+            self._own = own
 
-    @classmethod
-    def restored(cls, policy: Any, count: int, kept: Reader) -> UserPolicy:
+    def _restored(self) -> None:
+        self.policy = Missing(self._own)
+
+    def give(self, policy: Any) -> None:
         """The policy of a snapshot, in the object given for it."""
-        proposal, own = kept.raw("next"), kept.raw("own")
-        if isinstance(proposal, np.ndarray):
-            proposal = kept.distribution("next", count)
-        elif proposal is not None:
-            proposal = kept.count("next", 0, count - 1)
-        restored = cls(Missing(own) if policy is None else policy, count, proposal)
+        own, self.policy = self._own, policy
         if own is not None and callable(getattr(policy, "restore", None)):
-            restored._call("restore", lambda: policy.restore(own))
-        return restored
+            self._call("restore", lambda: policy.restore(own))
+        if self._offered is not None:
+            self.offer(self._offered)
 
     def _call(self, method: str, function: Callable[[], Any]) -> Any:
         try:
@@ -271,13 +274,3 @@ def check_given(name: str, policy: Any) -> None:
         check_policy(policy)
     if name != "own" and policy is not None and policy != name:
         raise ValueError(f"`policy` must be left out for the library's {name!r}, got {policy!r}")
-
-
-def restore_policy(
-    name: str, width: float | Literal["auto"], count: int, given: Any, data: Reader
-) -> BuiltIn | UserPolicy:
-    """The policy of a snapshot: the library's by name, the user's from what was given."""
-    if name == "own":
-        return UserPolicy.restored(given, count, data.part("policy"))
-    data.nothing("policy")
-    return BUILT_IN[name](width)

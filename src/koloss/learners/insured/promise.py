@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from koloss.core.snapshot import kept
 from koloss.guarantees import Guarantee, insured, promises
 from koloss.learners.bandit.exp2 import Epoch, prove, within_shares
 from koloss.learners.bandit.promised import among_some
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from koloss.learners.insured.state import InsuredState
 
 
+@kept
 @dataclass(slots=True)
 class Counts:
     """What has happened in a game that a promise or an operator asks for."""

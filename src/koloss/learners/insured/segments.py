@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from koloss.core import linalg
+from koloss.core.snapshot import kept
 from koloss.learners.insured.exploration import softmax
-from koloss.learners.reading import Reader, plain
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
+@kept
 @dataclass(frozen=True, eq=False)
 class Footing:
     """Where and how often each context explores, and features in which Σ = I."""
@@ -71,22 +72,6 @@ class Footing:
         x: Floats = M + self.features @ (residual * phi)
         return x
 
-    def to_dict(self) -> dict[str, Any]:
-        return plain(self, "law", "features", "weights", "rates", "discounts", "exploits")
-
-    @classmethod
-    def from_dict(cls, data: Reader, contexts: int, actions: int) -> Footing:
-        """What a snapshot says."""
-        C, K = contexts, actions
-        return cls(
-            law=data.distribution("law", C),
-            features=data.array("features", (C, K, None), order="C"),
-            weights=data.array("weights", (C, K), 0, 1),
-            rates=data.array("rates", (C,), 0, 1),
-            discounts=data.array("discounts", (C,), 0, 1),
-            exploits=data.flags("exploits", C),
-        )
-
 
 class OnFooting:
     """Who explores by a footing."""
@@ -106,6 +91,7 @@ class OnFooting:
 # Exponential weights.
 
 
+@kept
 @dataclass(slots=True)
 class Observed:
     """What is known of a round in which some contexts are handed over: who, A of its law, the bonuses."""
@@ -114,10 +100,8 @@ class Observed:
     factor: Any  # Cholesky factor of A
     bonus: Any = None  # (contexts awake, K): ε √(φ'A⁻¹φ)
 
-    def to_dict(self) -> dict[str, Any]:
-        return plain(self, "awake", "factor", "bonus")
 
-
+@kept
 class Rows(OnFooting):
     """Exponential weights of the contexts that were handed over (Theorem F6), each on its own row of sums.
 
@@ -128,10 +112,15 @@ class Rows(OnFooting):
     A row sleeps while the policy plays in its context.
     """
 
+    eta: float
+    epsilon: float
+    sums: Floats
+    awake: Bools
+
     def __init__(self, footing: Footing, eta: float, epsilon: float = 0.0) -> None:
         self.footing, self.eta, self.epsilon = footing, eta, epsilon
-        self.sums: Floats = np.zeros(footing.shape)
-        self.awake: Bools = np.zeros(footing.shape[0], dtype=bool)
+        self.sums = np.zeros(footing.shape)
+        self.awake = np.zeros(footing.shape[0], dtype=bool)
 
     def hand_over(self, contexts: Any) -> None:
         """Play in these contexts from now on."""
@@ -182,24 +171,6 @@ class Rows(OnFooting):
         """The action of least estimated loss."""
         return int(self.sums[context].argmin())
 
-    def to_dict(self) -> dict[str, Any]:
-        return plain(self, "sums", "awake")
-
-    def load(self, data: Reader) -> None:
-        data.fill(self, "sums", "awake")
-        if (self.awake & ~self.footing.exploits).any():
-            data.refuse("awake", "must be contexts that exploit", self.awake)
-
-    def observed_from_dict(self, data: Reader) -> Observed:
-        """Of a round in a snapshot."""
-        C, K = self.footing.shape
-        awake = data.flags("awake", C)
-        factor = data.factor("factor", self.footing.features.shape[2])
-        if not self.epsilon:
-            data.nothing("bonus")
-            return Observed(awake, factor)
-        return Observed(awake, factor, data.array("bonus", (int(awake.sum()), K), 0))
-
 
 # Under watch.
 
@@ -209,28 +180,24 @@ class Watch:
 
     one_by_one: ClassVar[bool] = False  # whether contexts are handed over by themselves
 
+    watched: Bools
+    watchable: Bools
+    budgets: Floats
+    total: Floats
+    paid: Floats
+
     def __init__(self, watched: Bools, actions: int, budgets: Any) -> None:
         self.watched = watched.copy()  # contexts in which the policy plays
         self.watchable = watched
         # What the estimated regret of every context may reach; one budget for all is for their sum.
-        self.budgets: Floats = np.array(np.broadcast_to(budgets, watched.shape), dtype=float)
-        self.total: Floats = np.zeros((len(watched), actions))  # S
-        self.paid: Floats = np.zeros(len(watched))
+        self.budgets = np.array(np.broadcast_to(budgets, watched.shape), dtype=float)
+        self.total = np.zeros((len(watched), actions))  # S
+        self.paid = np.zeros(len(watched))
 
     def hand_over(self, contexts: Any) -> None:
         """Watch these no more."""
         self.watched = self.watched.copy()  # rounds in flight keep what was
         self.watched[contexts] = False
-
-    def to_dict(self) -> dict[str, Any]:
-        return plain(self, "total", "paid", "watched")
-
-    def load(self, data: Reader) -> None:
-        data.fill(self, "total", "paid", "watched")
-        if (self.watched & ~self.watchable).any():
-            data.refuse("watched", "must be contexts that exploit", self.watched)
-        if not self.one_by_one and self.watched.any() != self.watched.all():
-            data.refuse("watched", "must be all or none", self.watched)
 
 
 class SharedWatch(OnFooting, Watch):
@@ -246,6 +213,7 @@ class SharedWatch(OnFooting, Watch):
         return self.paid - self.footing.law * self.total.min(axis=1)  # type: ignore[no-any-return]
 
 
+@kept
 class OneByOne(SharedWatch):
     """Every context has its own account Ĉ(c) = Σ_{c_s = c} y_s - μ_c min_a S(c, a) and budget, and is handed over by itself.
 
@@ -279,11 +247,14 @@ class OneByOne(SharedWatch):
         self.total[context] = self.paid[context] = 0.0
 
 
+@kept
 class Together(SharedWatch):
     """One account for all contexts, Ĉ = Σ_s (y_s - h_s(c_s) + Σ_c μ_c h_s(c)) - Σ_c μ_c min_a S(c, a), and one budget.
 
     With h(c) = min_a M(c, a) the draw of contexts adds no noise, and one loss adds at most 1 + J₁/γ (Lemma 2', Theorem F6.6).
     """
+
+    budget: float
 
     def __init__(self, footing: Footing, budget: float) -> None:
         super().__init__(footing, budget)
