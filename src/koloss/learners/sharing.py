@@ -53,7 +53,7 @@ class Suspicious:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._lock.release()
-        if not isinstance(error, Exception) or isinstance(error, KolossError):
+        if not isinstance(error, Exception) or isinstance(error, (KolossError, MemoryError)):
             return
         if isinstance(error, (TypeError, ValueError)) and "`" in str(error):  # of an argument
             return
