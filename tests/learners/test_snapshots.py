@@ -81,6 +81,7 @@ def test_snapshot_is_plain_data_and_a_copy(case):
         assert leaf is None or isinstance(leaf, (str, int, float, bool, np.ndarray)), type(leaf)
         assert not isinstance(leaf, np.ndarray) or leaf.dtype.kind in "fiub"
     plain = json.dumps(state, default=np.ndarray.tolist)
+    assert '"described"' not in plain
     play(case, learner, 5, start=12)
     play(case, type(learner).from_state(state), 5, start=12)
     assert json.dumps(state, default=np.ndarray.tolist) == plain
