@@ -527,4 +527,4 @@ class BanditExpWeights(OnBall):
 
     @classmethod
     def _know_all(cls) -> None:
-        import koloss.learners.bandit.ball  # noqa: F401
+        from koloss.learners.bandit import ball  # noqa: F401

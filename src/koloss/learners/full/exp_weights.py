@@ -360,7 +360,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
 
     @classmethod
     def _know_all(cls) -> None:
-        import koloss.samplers.lookup  # noqa: F401
+        from koloss.samplers import lookup  # noqa: F401
 
 
 def _prior(game: Game, prior: Any) -> tuple[Any, float]:
