@@ -159,14 +159,22 @@ FORGERIES = {
         ("learner.exp2.sampler.kind", "x", "`kind` must be one of"),
     ],
     "insured": [
-        ("learner.watched.exploration", 99, "must be among those of the snapshot, got 99"),
-        ("learner.watched.paid", NAN, "`learner.watched.paid` in `state` must be a finite"),
+        ("learner.stages.0.watched.exploration", 99, "must be among those of the snapshot, got 99"),
+        (
+            "learner.stages.0.watched.paid",
+            NAN,
+            r"`learner.stages\[0\].watched.paid` in `state` must be a finite",
+        ),
         ("learner.forecaster.trusted", 9, "`learner.forecaster.trusted` in `state` must be"),
-        ("learner.chances.chosen", [[3, 99]], r"`learner.chances.chosen.0.1` in `state` must be"),
+        (
+            "learner.stages.0.chances.chosen",
+            [[3, 99]],
+            r"`learner.stages\[0\].chances.chosen.0.1` in `state` must be",
+        ),
     ],
     "insured, too short": [
         ("learner.alarms.0.reason", "fun", "must be one of 'budget', .* got 'fun'"),
-        ("learner.exp2", None, "must be there where there is nothing to insure"),
+        ("learner.stages.0.exp2", None, "must be there where there is nothing to insure"),
     ],
     "exp weights, points": [
         ("learner.total", at(0, NAN), "`learner.total` in `state` must hold numbers"),

@@ -607,7 +607,7 @@ def test_a_proposal_that_was_looked_at_is_made_anew_if_its_action_is_gone():
 
 def damaged(learner, damage):
     state = copy.deepcopy(learner.state())
-    damage(state["learner"])
+    damage(state["learner"]["stages"][0])
     return sealed(state)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from koloss.core import linalg
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.insured.bandwidths import NARROWEST, Key, Priors, forecast_space, narrower
+from koloss.learners.insured.places import Place
 from koloss.learners.insured.regression import UNIFORM, Regression
 from koloss.learners.reading import LARGEST, SMALLEST, Reader
 
@@ -298,6 +299,39 @@ class Forecaster:
             forecaster.high = heard.number("1", -LARGEST, LARGEST)
         forecaster.trusted = data.count("trusted", 0, K - 1)
         return forecaster
+
+
+class Local:
+    """The forecast of all pairs as one context sees it: of its own actions."""
+
+    forecaster: Forecaster
+    place: Place
+    engine: PointsEngine  # of the context
+
+    def __init__(self, forecaster: Forecaster, place: Place, engine: PointsEngine) -> None:
+        self.forecaster, self.place, self.engine = forecaster, place, engine
+
+    @property
+    def mean(self) -> Any:
+        """Predicted loss of every action."""
+        return self.forecaster.mean[self.place.rows]
+
+    @property
+    def deviation(self) -> Any:
+        """Its standard deviation under the posterior."""
+        return self.forecaster.deviation[self.place.rows]
+
+    @property
+    def inside(self) -> Any:
+        """The same in the span of the context's own features: nearest to it by the design in which these are white."""
+        W = np.asarray(self.engine.features)
+        return W @ (W.T @ (self.engine.weights * self.mean))
+
+    def __copy__(self) -> Self:
+        """One that can be looked at without a trace."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, forecaster=copy.copy(self.forecaster))
+        return other
 
 
 def forecaster_for(kernel: Any, engine: PointsEngine) -> Forecaster:

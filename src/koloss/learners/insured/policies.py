@@ -12,6 +12,7 @@ import numpy as np
 from koloss.errors import PolicyError
 from koloss.learners.insured.exploration import lowest, smallest
 from koloss.learners.insured.pending import Pending
+from koloss.learners.insured.places import Place
 from koloss.learners.reading import Reader
 from koloss.learners.settings import Described
 from koloss.learners.snapshots import seal
@@ -28,8 +29,8 @@ class Policy(Protocol):
 
     While in play it hears the losses of all actions, of its own and of those explored. Three more methods are used where it has
     them: `state()`, a snapshot that is plain data, and `restore(state)`; and `offered(mask)`, which is told which actions there are
-    whenever some are added or withdrawn: it may propose those alone. With contexts it has `propose(context)` and
-    `hear(index, loss, context)`, and is asked for the context at hand.
+    whenever some are added or withdrawn: it may propose those alone. With contexts all but the snapshots have one more argument, the
+    context: `propose(context)`, `hear(index, loss, context)`, `offered(mask, context)`.
 
     Examples
     --------
@@ -62,22 +63,35 @@ class BuiltIn(abc.ABC):
         2.0  # deviations of "ucb" on arms and markets with noise of all sizes; fewer get stuck
     )
 
-    def __init__(self, width: float | Literal["auto"] = "auto") -> None:
+    def __init__(self, width: float | Literal["auto"] = "auto", place: Place | None = None) -> None:
         self.width = self.usual if width == "auto" else width
+        self.place = None if place is None or place.alone else place  # where it is asked for pairs
 
-    @abc.abstractmethod
     def propose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
         """The row of an action, or a law from which the learner draws one; `offered` are those there are, None where all are."""
+        if self.place is None:
+            return self._choose(forecast, offered, rng)
+        return self.place.proposed(self._choose(forecast, self.place.offered(offered), rng))
 
     def law(self, forecast: Pending, offered: Any) -> Any:
         """What it will propose; a policy with a coin has a law of its own."""
-        return self.propose(forecast, offered, None)
+        if self.place is None:
+            return self._law(forecast, offered)
+        return self.place.proposed(self._law(forecast, self.place.offered(offered)))
+
+    @abc.abstractmethod
+    def _choose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
+        """The same among all pairs of a context and an action."""
+
+    def _law(self, forecast: Pending, offered: Any) -> Any:
+        """The same among all pairs."""
+        return self._choose(forecast, offered, None)
 
 
 class Ucb(BuiltIn):
     """The action with the smallest lower confidence bound, mean less `width` deviations (losses: smaller is better)."""
 
-    def propose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
+    def _choose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
         if forecast.is_blind:
             return forecast.most_wanting(offered)
         score = forecast.deviation
@@ -96,12 +110,12 @@ class Thompson(BuiltIn):
 
     usual = 1.0
 
-    def propose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
+    def _choose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
         if forecast.is_blind:
             return forecast.most_wanting(offered)
         return lowest(forecast.sample(rng, self.width), offered)
 
-    def law(self, forecast: Pending, offered: Any) -> Any:
+    def _law(self, forecast: Pending, offered: Any) -> Any:
         """The law of the choice, estimated by draws from a generator of their own."""
         if forecast.is_blind:
             return np.eye(len(forecast.features))[forecast.most_wanting(offered)]
@@ -112,11 +126,11 @@ class Thompson(BuiltIn):
         return np.bincount(best, minlength=len(forecast.features)) / DRAWS
 
 
-BUILT_IN: dict[str, Callable[[Any], BuiltIn]] = {
+BUILT_IN: dict[str, Callable[[Any, Any], BuiltIn]] = {
     "ucb": Ucb,
     "thompson": Thompson,
 }
-"""The library's policies, by name; each is made from the width."""
+"""The library's policies, by name; each is made from the width, and the place of the context that it is asked for."""
 
 
 class Missing:
@@ -137,10 +151,13 @@ class Missing:
 
 
 class UserPolicy:
-    """A policy of the user's; whatever it does wrong becomes a `PolicyError`."""
+    """A policy of the user's, asked for one context where there are several; whatever it does wrong becomes a `PolicyError`."""
 
-    def __init__(self, policy: Policy, count: int, next_proposal: Any = None) -> None:
+    def __init__(
+        self, policy: Any, count: int, context: tuple[Any, ...] = (), next_proposal: Any = None
+    ) -> None:
         self.policy, self.count = policy, count
+        self.context = context  # the one that it is told of, as it was given, where there are any
         self._next = next_proposal  # one that has been looked at and not played
         self._offered: Any = None
 
@@ -153,7 +170,8 @@ class UserPolicy:
     def law(self, forecast: Pending, offered: Any) -> Any:
         """Its next proposal, which is kept for the next round."""
         if self._next is None:
-            proposal = self._checked(self._call("propose", self.policy.propose))
+            given = self._call("propose", lambda: self.policy.propose(*self.context))
+            proposal = self._checked(given)
             absent = self._absent(proposal)
             if absent is not None:
                 raise PolicyError(
@@ -164,12 +182,16 @@ class UserPolicy:
 
     def hear(self, index: int, loss: float) -> None:
         """Tell the policy a loss."""
-        self._call("hear", lambda: self.policy.hear(index, loss))
+        self._call("hear", lambda: self.policy.hear(index, loss, *self.context))
+
+    def announce(self, offered: Any) -> None:
+        """Tell the policy which actions there will be."""
+        told: Any = getattr(self.policy, "offered", None)
+        if callable(told):
+            self._call("offered", lambda: told(offered.copy(), *self.context))
 
     def offer(self, offered: Any) -> None:
-        """Tell the policy which actions there are from now on; a proposal that was kept is made anew if it has others."""
-        if callable(getattr(self.policy, "offered", None)):
-            self._call("offered", lambda: self.policy.offered(offered.copy()))  # type: ignore[attr-defined]
+        """These are the actions from now on; a proposal that was kept is made anew if it has others."""
         self._offered = offered
         if self._next is not None and self._absent(self._next) is not None:
             self._next = None
@@ -181,26 +203,38 @@ class UserPolicy:
         rows = [proposal] if isinstance(proposal, int) else np.flatnonzero(proposal)
         return next((int(row) for row in rows if not self._offered[row]), None)
 
-    def state(self) -> dict[str, Any]:
-        """What a snapshot keeps: the policy's own state where it has one, and a proposal that was looked at."""
+    def state(self) -> Any:
+        """The policy's own state, where it has one, for a snapshot."""
         own = None
         if hasattr(self.policy, "state"):
             own = copy.deepcopy(self._call("state", self.policy.state))
             self._call("state", lambda: seal("policy", {"own": own}))  # plain data can be sealed
-        return {"own": own, "next": self._next}
+        return own
 
-    @classmethod
-    def restored(cls, policy: Any, count: int, kept: Reader) -> UserPolicy:
-        """The policy of a snapshot, in the object given for it."""
-        proposal, own = kept.raw("next"), kept.raw("own")
+    @property
+    def next(self) -> Any:
+        """A proposal that was looked at and not played."""
+        return self._next
+
+    def forget(self) -> None:
+        """Ask for a proposal anew."""
+        self._next = None
+
+    def load(self, kept: Reader) -> None:
+        """Take back such a proposal from a snapshot."""
+        proposal = kept.raw("next")
         if isinstance(proposal, np.ndarray):
-            proposal = kept.distribution("next", count)
+            proposal = kept.distribution("next", self.count)
         elif proposal is not None:
-            proposal = kept.count("next", 0, count - 1)
-        restored = cls(Missing(own) if policy is None else policy, count, proposal)
-        if own is not None and callable(getattr(policy, "restore", None)):
-            restored._call("restore", lambda: policy.restore(own))
-        return restored
+            proposal = kept.count("next", 0, self.count - 1)
+        self._next = proposal
+
+    def restore(self, own: Any) -> None:
+        """Give the policy back its state, or keep it where the policy was not given back."""
+        if self.policy is None:
+            self.policy = Missing(own)
+        elif own is not None and callable(getattr(self.policy, "restore", None)):
+            self._call("restore", lambda: self.policy.restore(own))
 
     def _call(self, method: str, function: Callable[[], Any]) -> Any:
         try:
@@ -260,9 +294,11 @@ def check_named(policy: Any) -> None:
         raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
 
 
-def make_policy(policy: Any, width: float | Literal["auto"], count: int) -> BuiltIn | UserPolicy:
-    """A policy for so many actions: the library's by name, the user's as it is."""
-    return BUILT_IN[policy](width) if isinstance(policy, str) else UserPolicy(policy, count)
+def make_policy(policy: Any, width: float | Literal["auto"], place: Place) -> BuiltIn | UserPolicy:
+    """A policy as it is asked in one context: the library's by name, the user's as it is."""
+    if isinstance(policy, str):
+        return BUILT_IN[policy](width, place)
+    return UserPolicy(policy, place.actions, () if place.alone else (place.shown,))
 
 
 def check_given(name: str, policy: Any) -> None:
@@ -271,13 +307,3 @@ def check_given(name: str, policy: Any) -> None:
         check_policy(policy)
     if name != "own" and policy is not None and policy != name:
         raise ValueError(f"`policy` must be left out for the library's {name!r}, got {policy!r}")
-
-
-def restore_policy(
-    name: str, width: float | Literal["auto"], count: int, given: Any, data: Reader
-) -> BuiltIn | UserPolicy:
-    """The policy of a snapshot: the library's by name, the user's from what was given."""
-    if name == "own":
-        return UserPolicy.restored(given, count, data.part("policy"))
-    data.nothing("policy")
-    return BUILT_IN[name](width)
