@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.core.arrays import as_distribution, as_float
+from koloss.core.snapshot import Bools, Matrix, Vector, kept
 from koloss.core.threads import threads_for
 from koloss.designs.base import Design, orthonormal
 from koloss.designs.john import john_design
@@ -44,15 +45,16 @@ WEIGHTY, NEAR = 1e-3, 0.02
 """Between two looks only pairs take part that have this share of the average weight or are so near the largest leverage."""
 
 
+@kept
 @dataclass(frozen=True, eq=False)
 class CappedDesign:
     """Where to explore in each context, and what estimates can then be."""
 
-    exploration: Floats  # u, of shape (C, K)
-    laws: Floats  # π(·|c), u in proportion; uniform where a context is not explored
-    shares: Floats  # γ_c, the share of its rounds that context c explores; 1 in D
-    discounts: Floats  # w_c, 1 where a context exploits
-    exploits: NDArray[np.bool_]  # which contexts are in S
+    exploration: Matrix  # u, of shape (C, K)
+    laws: Matrix  # π(·|c), u in proportion; uniform where a context is not explored
+    shares: Vector  # γ_c, the share of its rounds that context c explores; 1 in D
+    discounts: Vector  # w_c, 1 where a context exploits
+    exploits: Bools  # which contexts are in S
     largest: float  # R: |x(z)| ≤ L R for every estimate x at a pair z of S
     largest_exploiting: float  # R_S: φ'A(u)⁻¹φ ≤ R_S there
     cost: float  # γ: exploring costs at most γ times the range of the losses a round

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from koloss.errors import KolossError, SnapshotError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,3 +40,53 @@ def locked(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any
             return method(self, *args, **kwargs)
 
     return alone
+
+
+ARGUMENTS = frozenset(
+    [
+        "decision",
+        "loss",
+        "count",
+        "context",
+        "allowed",
+        "ids",
+        "before",
+        "rows",
+        "actions",
+        "rounds",
+        "printed",
+        "loss_norm",
+        "misfit",
+        "confidence",
+        "realised",
+        "loss_range",
+        "rng",
+        "printed",
+        "contexts",
+        "shares",
+        "policy",
+    ]
+)
+"""Names of what those who call a learner give it."""
+
+
+class Suspicious:
+    """The lock of a learner that was made from a snapshot: what fails within is put down to the snapshot, unless it names an argument."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+        self.acquire, self.release = lock.acquire, lock.release
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._lock.release()
+        if not isinstance(error, Exception) or isinstance(error, KolossError):
+            return
+        named = re.match(r"`(\w+)`", str(error))
+        if isinstance(error, (TypeError, ValueError)) and named and named[1] in ARGUMENTS:
+            return
+        raise SnapshotError(
+            f"the snapshot of this learner does not hold together: {error!r}"
+        ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
 from koloss.core.arrays import as_count, as_float, take, to_numpy, within_floats
 from koloss.core.random import as_generator
+from koloss.core.snapshot import kept
 from koloss.kernels import (
     KernelLoss,
     Linear,
@@ -24,7 +24,7 @@ from koloss.samplers.box import separable_box
 from koloss.samplers.categorical import categorical
 from koloss.samplers.hit_and_run import hit_and_run
 from koloss.samplers.langevin import langevin
-from koloss.samplers.particles import Particles
+from koloss.samplers.particles import MOVES, Particles
 from koloss.samplers.quadratic_ball import QuadraticBall
 from koloss.samplers.quadratic_moments import quadratic_moments
 
@@ -38,6 +38,7 @@ class Sampler(abc.ABC):
 
     method: str
     exact = True  # whether draws follow the density without a Markov chain in between
+    stale = True  # whether another density is to be followed before the next draw
 
     @abc.abstractmethod
     def follow(self, potential: Any, rng: np.random.Generator) -> None:
@@ -51,29 +52,13 @@ class Sampler(abc.ABC):
         """What an operator may want to see."""
         return {}
 
-    def to_dict(self) -> dict[str, Any]:
-        """What it remembers beside the potential, as plain data."""
-        return {}
 
-    def load(self, data: Mapping[str, Any]) -> None:
-        """Take such data back."""
-        self._check_keys(data)
-
-    def _check_keys(self, data: Mapping[str, Any]) -> None:
-        expected = set(self.to_dict())
-        if set(data) != expected:
-            raise ValueError(f"a sampler must have {expected or 'no state'}, got {data!r}")
-
-    def followed(self) -> tuple[Any, Any] | None:
-        """The potential of the last density and points drawn from it, where these are remembered."""
-        return None
-
-
+@kept
 class OnPoints(Sampler):
     """Rows of a finite set by their probabilities."""
 
     method = "categorical"
-    p: Any  # probabilities of all rows
+    actions: Points
 
     def __init__(self, points: Points) -> None:
         self.actions = points
@@ -91,9 +76,11 @@ class OnPoints(Sampler):
 class _OfForm(Sampler):
     """Losses x'Bx + b'x, with exact draws for given B and b."""
 
+    actions: Any
+    _form = None
+
     def __init__(self, actions: Any) -> None:
         self.actions = actions
-        self._form: Any = None
 
     def follow(self, potential: Any, rng: np.random.Generator | None = None) -> None:
         self._form = None if potential is None else potential.quadratic_form()
@@ -108,14 +95,17 @@ class _OfForm(Sampler):
     def _draw(self, matrix: Any, vector: Any, count: int, rng: np.random.Generator) -> Any: ...
 
 
+@kept
 class OnBall(_OfForm):
     """Linear and quadratic losses on the ball: exact draws by rejection (theory B6)."""
 
     method = "quadratic_ball"
+    sampler: QuadraticBall
+    acceptance: float = 1.0
 
     def __init__(self, ball: Ball) -> None:
         super().__init__(ball)
-        self.sampler, self.acceptance = QuadraticBall(), 1.0
+        self.sampler = QuadraticBall()
 
     def _draw(self, matrix: Any, vector: Any, count: int, rng: np.random.Generator) -> Any:
         draws = self.sampler.draw(-matrix, -vector, count, radius=self.actions.radius, rng=rng)
@@ -125,15 +115,8 @@ class OnBall(_OfForm):
     def facts(self) -> dict[str, Any]:
         return {"acceptance": self.acceptance}
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"sampler": self.sampler.to_dict(), "acceptance": self.acceptance}
 
-    def load(self, data: Mapping[str, Any]) -> None:
-        self._check_keys(data)
-        self.sampler = QuadraticBall.from_dict(data["sampler"])
-        self.acceptance = as_float("acceptance", data["acceptance"], minimum=0.0)
-
-
+@kept
 class OnBox(_OfForm):
     """Losses whose coordinates are independent on a box: exact draws, one coordinate at a time."""
 
@@ -144,14 +127,25 @@ class OnBox(_OfForm):
         return separable_box(curvature, -vector, box.lower, box.upper, count, rng=rng)
 
 
+@kept
 class ByChains(Sampler):
     """Any losses on a compact set: particles that follow the density from round to round."""
 
     exact = False
+    stale: bool = True
+    particles: Particles
 
     def __init__(self, actions: Any, particles: int, move: Any) -> None:
         self.particles = Particles(actions, particles, move=move)
-        self.method = f"particles, {move}"
+
+    def _restored(self) -> None:
+        if self.particles.moves != MOVES:  # which might never end
+            raise ValueError(f"`moves` must be {MOVES}, got {self.particles.moves}")
+
+    @property
+    def method(self) -> str:  # type: ignore[override]
+        """What draws."""
+        return f"particles, {self.particles.move}"
 
     def follow(self, potential: Any, rng: np.random.Generator) -> None:
         if potential is not None:
@@ -166,21 +160,6 @@ class ByChains(Sampler):
             return {}
         counts = {"resamplings": cloud.resamplings, "restarts": cloud.restarts}
         return {"effective_size": cloud.effective_size(), **counts}
-
-    def to_dict(self) -> dict[str, Any]:
-        return self.particles.to_dict()
-
-    def load(self, data: Mapping[str, Any]) -> None:
-        self._check_keys(data)
-        mine, theirs = self.particles, Particles.from_dict(data)
-        names = ("actions", "move", "moves", "learning_rate")
-        if len(mine) != len(theirs) or any(getattr(mine, n) != getattr(theirs, n) for n in names):
-            raise ValueError(f"the particles must be {mine!r}, got {theirs!r}")
-        self.particles = theirs
-
-    def followed(self) -> tuple[Any, Any] | None:
-        cloud = self.particles
-        return None if cloud.potential is None else (cloud.potential, cloud.points)
 
 
 ENGINES: dict[tuple[Any, Any], Any] = {

@@ -30,6 +30,7 @@ import numpy as np
 from koloss.actions import ActionSet
 from koloss.core.arrays import as_count, as_float, as_int, as_points, as_vector, one_of, to_numpy
 from koloss.core.random import as_generator
+from koloss.core.snapshot import FORMS
 from koloss.errors import SnapshotError
 from koloss.kernels import Loss
 from koloss.samplers.categorical import categorical, systematic
@@ -39,6 +40,9 @@ from koloss.samplers.langevin import ACCEPTANCE, first_step_size
 from koloss.samplers.langevin import Move as Langevin
 
 VERSION = 2
+MOVES = 5
+"""Markov steps of every particle after a resampling, unless others are asked for."""
+
 STAGES = 1000
 """Parts of one loss after which something must be wrong with it."""
 
@@ -92,7 +96,7 @@ class Particles:
         size: int,
         *,
         learning_rate: float = 1.0,
-        moves: int = 5,
+        moves: int = MOVES,
         move: Literal["hit-and-run", "diffusion"] = "hit-and-run",
     ) -> None:
         self.actions = as_actions(actions)
@@ -306,6 +310,8 @@ class Particles:
 
 
 COUNTS = ("rounds", "resamplings", "restarts")
+
+FORMS["particles"] = (Particles, Particles.to_dict, Particles.from_dict)
 
 
 def _effective_size(log_weights: Any) -> float:

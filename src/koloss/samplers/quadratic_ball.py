@@ -15,14 +15,13 @@ import numpy as np
 from koloss.core.arrays import (
     as_count,
     as_float,
-    as_int,
     as_points,
     as_vector,
-    one_of,
     to_numpy,
     within_floats,
 )
 from koloss.core.random import as_generator
+from koloss.core.snapshot import kept
 from koloss.samplers.envelopes import Angular, Sphere, Split, tilted_envelopes
 
 FUTILE, LEAST = 2**21, 2.0**-16
@@ -37,6 +36,7 @@ class ExactDraws(NamedTuple):
     envelope: str
 
 
+@kept
 class QuadraticBall:
     """Sampler of exp(x'Bx + b'x) on a ball that remembers its last optimum.
 
@@ -51,27 +51,9 @@ class QuadraticBall:
     ((1000, 2), True)
     """
 
-    def __init__(self) -> None:
-        self._tangent: float | None = None  # u₀ of the last angular envelope
-        self._kind, self._calls = "", 0  # which envelope was best, and for how many calls
-
-    def to_dict(self) -> dict[str, Any]:
-        """What it remembers, as plain data."""
-        return {"tangent": self._tangent, "kind": self._kind, "calls": self._calls}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> QuadraticBall:
-        """A sampler that remembers this."""
-        sampler = cls()
-        if set(data) != set(sampler.to_dict()):
-            raise ValueError(
-                f"a sampler must have {', '.join(sampler.to_dict())}, got {list(data)}"
-            )
-        tangent = data["tangent"]
-        sampler._tangent = None if tangent is None else as_float("tangent", tangent)
-        sampler._kind = one_of("kind", data["kind"], ("", "angular", "tilted"))
-        sampler._calls = as_int("calls", data["calls"], minimum=0)
-        return sampler
+    _tangent: float | None = None  # u₀ of the last angular envelope
+    _kind: str = ""  # which envelope was best, ...
+    _calls: int = 0  # ... and for how many calls
 
     def draw(
         self, matrix: Any, vector: Any, size: int, *, radius: float = 1.0, rng: Any = None

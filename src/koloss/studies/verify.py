@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from koloss.core.snapshot import state_from_bytes
 from koloss.errors import SnapshotError
 from koloss.learners import Decision, Decisions
 from koloss.learners.base import Learner
-from koloss.learners.snapshots import state_from_bytes
 from koloss.studies.events import KINDS, Event
 from koloss.studies.log import Snapshot, Store
 from koloss.studies.names import check_findable

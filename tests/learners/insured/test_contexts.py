@@ -13,7 +13,6 @@ from koloss.errors import NoDistribution, PolicyError
 from tests.learners.insured.inside import digest
 from tests.support import inside
 from tests.support.clauses import marks
-from tests.support.forging import sealed
 
 SEGMENTS = kl.Contexts(["small", "medium", "large"])
 PRICES = kl.Points(np.linspace(0, 1, 6)[:, None])
@@ -584,24 +583,6 @@ def test_snapshots_go_on_exactly(policy):
         one.tell([d.id for d in waiting], [0.5, 0.6])
     assert play(learner, kind, 40) == play(again, kind, 40)
     assert digest(learner) == digest(again)
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (lambda s: s["learner"]["stages"].pop(), "stages"),
-        (lambda s: s["learner"]["stages"][0].update(made=-1), "made"),
-        (lambda s: s["ledger"]["contexts"].__setitem__(0, 7), "contexts"),
-    ],
-)
-def test_damaged_snapshots_are_refused(change, message):
-    learner = make()
-    play(learner, kind, 10)
-    learner.ask(context="small")
-    state = copy.deepcopy(learner.state())
-    change(state)
-    with pytest.raises(kl.errors.SnapshotError, match=message):
-        kl.InsuredBandit.from_state(sealed(state))
 
 
 # What is refused.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from koloss.actions import Contexts, Points
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import kept
 from koloss.core.threads import threads_for
 from koloss.kernels import Gaussian, Kernel, Polynomial, Posynomial, Sum
 from koloss.kernels.rescaled import lacks_constant
@@ -145,8 +146,13 @@ def _check_shared(settings: BanditSettings, manner: str) -> None:
 # Kernels.
 
 
+@kept
 class PairKernel:
     """K((c, a), (c', a')) = K_C(c, c') K_A(a, a') on rows that hold a context and then an action; or one kernel for such rows."""
+
+    contexts: Any
+    actions: Any
+    split: int
 
     def __init__(self, contexts: Any, actions: Any, split: int) -> None:
         self.contexts, self.actions, self.split = contexts, actions, split

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.core.snapshot import kept
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import Exp2
 from koloss.learners.insured.chances import CHANCE, ROOM
 from koloss.learners.insured.forecast import Trusted
-from koloss.learners.reading import Reader
 
 if TYPE_CHECKING:
     from koloss.learners.insured.stage import Stage
@@ -25,6 +25,7 @@ def told_after(rounds: int) -> str:
     return f"after {rounds} rounds" if rounds else "before the first round"
 
 
+@kept
 @dataclass(frozen=True)
 class Alarm:
     """A policy was stopped, or plays again."""
@@ -58,11 +59,6 @@ REASONS = {
     "short": "there is nothing to insure: one action, or too few rounds",
 }
 """Why a stage ends, in words."""
-
-
-def alarm_from_dict(data: Reader) -> Alarm:
-    """An alarm in a snapshot."""
-    return data.record(Alarm, reason=data.word("reason", tuple(REASONS)))
 
 
 @dataclass(frozen=True)

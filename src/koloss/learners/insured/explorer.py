@@ -40,6 +40,16 @@ ALIKE = 1e-7
 class Explorer:
     """The exploring half of a stage: its share and its design, given the account, the forecast and the bets."""
 
+    first: Exploration
+    exploration: Exploration
+    allowance: Allowance
+    account: Account
+    forecaster: Forecaster | Local
+    designs: int = 1  # explorations designed so far
+    heard: int = 0
+    noise: float = 0.0  # Σ of squared residuals
+    priced: float = 0.0  # largest ratio of prices at the last design
+    thrift: float = 1.0  # weight that is aimed at, and with it the exploration that is needed
     bets: Bets  # against the policy
 
     def __init__(
@@ -51,11 +61,6 @@ class Explorer:
     ) -> None:
         self.first = self.exploration = first
         self.allowance, self.account, self.forecaster = allowance, account, forecaster
-        self.designs = 1  # explorations designed so far
-        self.heard = 0
-        self.noise = 0.0  # Σ of squared residuals
-        self.priced = 0.0  # largest ratio of prices at the last design
-        self.thrift = 1.0  # weight that is aimed at, and with it the exploration that is needed
 
     # Its share.
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from koloss.actions import ActionSet, Points, Space, SpacePoints
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import kept
 from koloss.errors import RankUnreachable
 from koloss.guarantees import Guarantee
 from koloss.guarantees.base import note
@@ -37,7 +38,6 @@ from koloss.learners.insured.landmarks import (
     learn_lengths,
 )
 from koloss.learners.insured.pending import Pending
-from koloss.learners.reading import Reader
 from koloss.proxy import Proxy, exact_features, pivoted_cholesky
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def following(due: int) -> int:
     return max(due + EVERY, math.ceil(FACTOR * due))
 
 
+@kept
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GrowingEngine(PointsEngine):
     """The engine of a set that grows: points that enter later may have larger leverages under the first design."""
@@ -130,6 +131,7 @@ def _with_constant(landmarks: Landmarks | Explicit, X: Floats) -> Floats:
     return np.column_stack([landmarks(X), np.ones(len(X))])
 
 
+@kept
 class FirstLook(Pending):
     """What is in flight; until the set grows for the first time its points are looked at one by one, whatever is heard."""
 
@@ -144,8 +146,16 @@ class FirstLook(Pending):
         return lowest(flights, offered)
 
 
+@kept
 class Growth:
     """The state of a set that grows: its slots, the map to features, and when it grows next."""
+
+    settings: InsuredSettings
+    landmarks: Landmarks | Explicit  # of the insurance's features
+    whitening: tuple[Floats, ...]  # from these and a constant to those of each engine
+    limit: float  # largest r(x) of a newcomer
+    filled: int  # slots taken
+    due: int = FIRST  # losses at which the set grows next
 
     def __init__(
         self,
@@ -154,12 +164,18 @@ class Growth:
         whitening: tuple[Floats, ...],
         limit: float,
     ) -> None:
-        self.settings, self.plan = settings, Plan.of(settings)
-        self.landmarks = landmarks  # of the insurance's features
-        self.whitening = whitening  # from these and a constant to those of each engine
-        self.limit = limit  # largest r(x) of a newcomer
-        self.filled = self.plan.lasting  # slots taken
-        self.due = FIRST  # losses at which the set grows next
+        self.settings, self.landmarks, self.whitening, self.limit = (
+            settings,
+            landmarks,
+            whitening,
+            limit,
+        )
+        self.filled = self.plan.lasting
+
+    @property
+    def plan(self) -> Plan:
+        """How many points there will be."""
+        return Plan.of(self.settings)
 
     @classmethod
     def begin(
@@ -307,9 +323,9 @@ class Growth:
             rows = np.flatnonzero((before.X != X).any(axis=1)).tolist()
             params = dict(zip(rows, space.decode(X[rows]), strict=True)) if rows else {}
             learner._params = [params.get(k, one) for k, one in enumerate(learner._params or [])]
-        learner.ledger.points = named
+        learner.ledger.name(named, None)
 
-    # What is promised, and snapshots.
+    # What is promised.
 
     def note(self, promise: Guarantee) -> Guarantee:
         """What a reader should know of a promise against all actions."""
@@ -324,29 +340,3 @@ class Growth:
             replace(one, holds=True) if one.key == "offered" else one for one in promise.assumptions
         )
         return replace(promise, assumptions=assumptions, remarks=(*promise.remarks, *notes))
-
-    def to_dict(self) -> dict[str, Any]:
-        numbers = {name: getattr(self, name) for name in ("limit", "filled", "due")}
-        return {**numbers, **self.landmarks.to_dict(), "whitening": list(self.whitening)}
-
-    @classmethod
-    def from_dict(
-        cls, settings: InsuredSettings, data: Reader, engines: list[PointsEngine]
-    ) -> Growth:
-        """How a set grows in a snapshot, with the engines of it."""
-        kernel = settings.watched.kernel
-        landmarks: Landmarks | Explicit
-        if data.has_key("units"):
-            landmarks = Explicit.from_dict(kernel, data)
-            m = len(landmarks.units) + 1
-        else:
-            landmarks = Landmarks.from_dict(kernel, data, settings.actions.dimension)
-            m = len(landmarks.points) + 1
-        maps = data.items("whitening", len(engines))
-        whitening = tuple(
-            maps.array(str(k), (m, one.features.shape[1])) for k, one in enumerate(engines)
-        )
-        growth = cls(settings, landmarks, whitening, data.number("limit", 0))
-        growth.filled = data.count("filled", growth.plan.lasting, growth.plan.slots)
-        growth.due = data.count("due", FIRST)
-        return growth

@@ -32,6 +32,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from koloss.actions import ActionSet, Contexts
+from koloss.core.snapshot import kept
 from koloss.designs import Design
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.apart import Turn
@@ -44,17 +45,16 @@ from koloss.learners.insured.forecast import forecaster_for
 from koloss.learners.insured.growing import Growth
 from koloss.learners.insured.operated import Operated
 from koloss.learners.insured.places import in_order
-from koloss.learners.insured.policies import UserPolicy
+from koloss.learners.insured.policies import UserPolicy, check_given
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.ledger import Drawn
 from koloss.learners.losses import read_losses
-from koloss.learners.reading import Reader
-from koloss.learners.snapshots import unseal
 from koloss.learners.waiting import Entry
 from koloss.proxy import Proxy
 
 
+@kept
 class InsuredBandit(Operated):
     """A policy of your choice with the worst-case guarantee of a robust learner behind it, under bandit feedback.
 
@@ -167,9 +167,9 @@ class InsuredBandit(Operated):
             engines = engines_of(settings)
             pairs = engines[0].watched
             if settings.has_contexts:
-                self._pairs = pairs = points_engine(settings.pairs, trial=True)
+                pairs = points_engine(settings.pairs, trial=True)
             self._forecaster = forecaster_for(settings.forecast_kernel, pairs)
-        self._prepare(engines, settings.policy)
+        self._prepare(engines)
         self._open()
 
     def _open(self) -> None:
@@ -285,7 +285,11 @@ class InsuredBandit(Operated):
         Where the policy is your own, `policy` is the object that takes its place. If it
         has `restore(state)`, that is called with what the policy's `state()` gave, where it had one.
         """
-        learner = cls.__new__(cls)
-        learner._replacement = policy
-        learner._restore(Reader(unseal(cls.__name__, state)))
+        learner = super().from_state(state)
+        check_given(learner.settings.policy_name, policy)
+        if policy is not None and not isinstance(policy, str):
+            first, *others = (stage.policy for stage in learner._stages)
+            first.give(policy)  # type: ignore[union-attr]
+            for other in others:
+                other.policy = policy  # type: ignore[union-attr]
         return learner

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.core.snapshot import kept
 from koloss.learners.ledger import Drawn
 
 Floats = NDArray[np.float64]
 
 
+@kept
 @dataclass(frozen=True)
 class Place:
     """The row of a context, and how many there are of contexts and actions; without contexts pairs are actions.

@@ -9,13 +9,11 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
+from koloss.core.snapshot import Described, kept, seal
 from koloss.errors import PolicyError
 from koloss.learners.insured.exploration import lowest, smallest
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.places import Place
-from koloss.learners.reading import Reader
-from koloss.learners.settings import Described
-from koloss.learners.snapshots import seal
 
 TIE = 1e-7
 """Scores that differ by less than this share of the largest deviation are equal."""
@@ -63,6 +61,9 @@ class BuiltIn(abc.ABC):
         2.0  # deviations of "ucb" on arms and markets with noise of all sizes; fewer get stuck
     )
 
+    width: float
+    place: Place | None = None  # where it is asked for pairs
+
     def __init__(self, width: float | Literal["auto"] = "auto", place: Place | None = None) -> None:
         self.width = self.usual if width == "auto" else width
         self.place = None if place is None or place.alone else place  # where it is asked for pairs
@@ -88,6 +89,7 @@ class BuiltIn(abc.ABC):
         return self._choose(forecast, offered, None)
 
 
+@kept
 class Ucb(BuiltIn):
     """The action with the smallest lower confidence bound, mean less `width` deviations (losses: smaller is better)."""
 
@@ -105,6 +107,7 @@ class Ucb(BuiltIn):
         return int(close.argmax())
 
 
+@kept
 class Thompson(BuiltIn):
     """The best action of a draw from the posterior, its deviation times `width`; a round is conditional on the draw."""
 
@@ -150,16 +153,18 @@ class Missing:
     hear = propose
 
 
+@kept
 class UserPolicy:
     """A policy of the user's, asked for one context where there are several; whatever it does wrong becomes a `PolicyError`."""
 
-    def __init__(
-        self, policy: Any, count: int, context: tuple[Any, ...] = (), next_proposal: Any = None
-    ) -> None:
-        self.policy, self.count = policy, count
-        self.context = context  # the one that it is told of, as it was given, where there are any
-        self._next = next_proposal  # one that has been looked at and not played
-        self._offered: Any = None
+    count: int
+    context: tuple[Any, ...] = ()  # that it is asked for, as it was given, where there are any
+    _next: Any = None  # a proposal that has been looked at and not played
+    _offered: Any = None
+    _own: Any = None  # the policy's own state, as it was when it was last asked
+
+    def __init__(self, policy: Any, count: int, context: tuple[Any, ...] = ()) -> None:
+        self.policy, self.count, self.context = policy, count, context
 
     def propose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
         """Its proposal, checked; the one that `law` has seen where there is one."""
@@ -203,38 +208,27 @@ class UserPolicy:
         rows = [proposal] if isinstance(proposal, int) else np.flatnonzero(proposal)
         return next((int(row) for row in rows if not self._offered[row]), None)
 
-    def state(self) -> Any:
-        """The policy's own state, where it has one, for a snapshot."""
-        own = None
-        if hasattr(self.policy, "state"):
-            own = copy.deepcopy(self._call("state", self.policy.state))
-            self._call("state", lambda: seal("policy", {"own": own}))  # plain data can be sealed
-        return own
-
-    @property
-    def next(self) -> Any:
-        """A proposal that was looked at and not played."""
-        return self._next
-
     def forget(self) -> None:
         """Ask for a proposal anew."""
         self._next = None
 
-    def load(self, kept: Reader) -> None:
-        """Take back such a proposal from a snapshot."""
-        proposal = kept.raw("next")
-        if isinstance(proposal, np.ndarray):
-            proposal = kept.distribution("next", self.count)
-        elif proposal is not None:
-            proposal = kept.count("next", 0, self.count - 1)
-        self._next = proposal
+    def keep(self) -> None:
+        """Ask the policy for its own state, where it has one."""
+        if hasattr(self.policy, "state"):
+            own = copy.deepcopy(self._call("state", self.policy.state))
+            self._call("state", lambda: seal("policy", {"own": own}))  # plain data can be sealed
+            self._own = own
 
-    def restore(self, own: Any) -> None:
-        """Give the policy back its state, or keep it where the policy was not given back."""
-        if self.policy is None:
-            self.policy = Missing(own)
-        elif own is not None and callable(getattr(self.policy, "restore", None)):
-            self._call("restore", lambda: self.policy.restore(own))
+    def _restored(self) -> None:
+        self.policy = Missing(self._own)
+
+    def give(self, policy: Any) -> None:
+        """The policy of a snapshot, in the object given for it."""
+        own, self.policy = self._own, policy
+        if own is not None and callable(getattr(policy, "restore", None)):
+            self._call("restore", lambda: policy.restore(own))
+        if self._offered is not None:
+            self.announce(self._offered)
 
     def _call(self, method: str, function: Callable[[], Any]) -> Any:
         try:

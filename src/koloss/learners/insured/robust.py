@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from koloss.core.snapshot import kept
 from koloss.guarantees import insured
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.loss_range import LossRange
@@ -13,27 +14,31 @@ from koloss.learners.insured.exploration import Floats
 from koloss.learners.waiting import Late
 
 
+@kept
 class Robust:
     """Its engine, tuned to all rounds or to those of a context, and `exp2`, once it has played."""
 
+    horizon: int | None
+    batch: int
+    exp2: Exp2 | None = None
+    engine: PointsEngine
+    hull: LossRange | None  # the range heard in all contexts; None where there are no others
+
     def __init__(
-        self,
-        engine: PointsEngine,
-        horizon: int | None,
-        batch: int,
-        hull: LossRange | None = None,
+        self, engine: PointsEngine, horizon: int | None, batch: int, hull: LossRange | None = None
     ) -> None:
-        self.horizon, self.batch = horizon, batch
-        self.hull = hull  # the range heard in all contexts; None where there are no others
-        self.exp2: Exp2 | None = None
+        self.horizon, self.batch, self.hull = horizon, batch, hull
         self.place(engine)
 
     def place(self, engine: PointsEngine) -> None:
         """Have this engine from now on."""
         self.engine = engine
-        self._tuned = {0: engine}  # for a horizon halved so many times
+        self._restored()
         if self.exp2 is not None:
             self.exp2.engine = self.engine_for(self.exp2.horizon)
+
+    def _restored(self) -> None:
+        self._tuned = {0: self.engine}  # for a horizon halved so many times
 
     def tuned(self, halvings: int) -> PointsEngine:
         """The engine tuned to the horizon, halved so many times."""

@@ -7,6 +7,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.core.snapshot import kept
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.subsets import subset_of
 from koloss.learners.insured.exploration import Exploration
@@ -28,10 +29,14 @@ def explore(
     return Exploration(number, subset.features, subset.weights, era=era, among=among)
 
 
+@kept
 class Masks:
     """How policies explored of late in requests among some of the actions."""
 
     def __init__(self) -> None:
+        self._restored()
+
+    def _restored(self) -> None:
         self._made: dict[bytes, Exploration] = {}
 
     def find(self, mask: Bools, engine: PointsEngine, era: int) -> Exploration:

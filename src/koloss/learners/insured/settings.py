@@ -11,6 +11,7 @@ import numpy as np
 
 from koloss.actions import ActionSet, Ball, Box, Contexts, Points, Space, SpacePoints
 from koloss.core.arrays import SIZES, as_float, as_int, as_size, one_of, to_numpy
+from koloss.core.snapshot import Described, kept
 from koloss.designs import Design
 from koloss.kernels import Linear, Mixed, Quadratic, White
 from koloss.learners.bandit.auto import widest
@@ -26,7 +27,7 @@ from koloss.learners.bandit.pairs import (
 from koloss.learners.bandit.settings import DESIGNS, BanditSettings
 from koloss.learners.bandit.subsets import as_rows
 from koloss.learners.insured.policies import check_named
-from koloss.learners.settings import Described, Settings
+from koloss.learners.settings import Settings
 from koloss.proxy import Proxy
 
 GROWN: dict[str, tuple[Any, ...]] = {
@@ -46,6 +47,7 @@ FEWEST, IN_PLAY, MOST = 16, 1024, 100_000
 """Points in play where a set grows: at least, by default, and at most."""
 
 
+@kept
 @dataclass(frozen=True, kw_only=True)
 class InsuredSettings(Settings):
     """Settings of `InsuredBandit`, which describes them."""

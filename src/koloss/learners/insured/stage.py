@@ -13,6 +13,7 @@ from typing import Any
 
 from koloss.core import linalg
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import kept
 from koloss.guarantees import insured
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.points import PointsEngine
@@ -37,6 +38,7 @@ from koloss.learners.ledger import Drawn, Ledger
 from koloss.learners.waiting import Entry, Late, keys_of
 
 
+@kept
 @dataclass(slots=True)
 class Counts:
     """What has happened in a stage that a promise or an operator asks for."""
@@ -59,6 +61,7 @@ class Counts:
             self.longest_at_once = max(self.longest_at_once, size)
 
 
+@kept
 class Stage:
     """Who plays in a context, and how the policy's account stands there."""
 
@@ -79,6 +82,7 @@ class Stage:
     first: Exploration  # that of the robust learner's design
     account: Account
     roster: Roster
+    masks: Masks  # explorations of requests
     chances: Chances
     counts: Counts
     paused: bool = False  # whether the operator has stopped the policy, who lets it play again
@@ -108,7 +112,7 @@ class Stage:
         features = linalg.in_columns(engine.features)
         self.first = Exploration(1, features, engine.weights, engine.shares)
         self.account = Account(len(engine.points), engine.shares)
-        self.roster, self._masks = Roster(len(engine.points)), Masks()
+        self.roster, self.masks = Roster(len(engine.points)), Masks()
         self.chances, self.counts = Chances(), Counts()
         warm_up, learned = self.warm_up, engine.learned
         allowance = Allowance.of(settings, problem, horizon, warm_up=warm_up, learned=learned)
@@ -188,7 +192,7 @@ class Stage:
         if self.playing is self.last:
             among = None
             if mask is not None:
-                among = self._masks.find(mask, self.engine, self.roster.changes)
+                among = self.masks.find(mask, self.engine, self.roster.changes)
             drawn = self.last.draw(count, rng, self, among)
             if not isinstance(drawn, str):
                 played = drawn[0]

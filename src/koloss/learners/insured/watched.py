@@ -14,26 +14,24 @@ would not do, the stage ends.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from copy import copy
-from dataclasses import asdict
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from koloss.core import linalg
+from koloss.core.snapshot import Matrix, kept
 from koloss.guarantees import insured
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.allowance import Allowance
 from koloss.learners.insured.bets import SUSPICION, Bets
 from koloss.learners.insured.exploration import Exploration, Floats, lowest, within
-from koloss.learners.insured.explorer import LEAST, Explorer
+from koloss.learners.insured.explorer import Explorer
 from koloss.learners.insured.forecast import Forecaster, Local
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
 from koloss.learners.insured.rounds import Round
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import Reader, plain
 
 REDESIGN = 16
 """Losses between two looks at whether the exploration should be designed anew."""
@@ -47,8 +45,19 @@ class Clock(Protocol):
         """Decisions made in its context."""
 
 
+@kept
 class Watched(Explorer):
     """A stage: one policy, its estimated regret and budget, and the bets against it."""
+
+    points: Matrix  # the actions, of shape (N, d)
+    policy: BuiltIn | UserPolicy
+    pending: Pending
+    paid: float = 0.0  # A
+    skipped: float = 0.0  # Σ of 1 - w
+    explored: int = 0
+    explored_paid: float = 0.0
+    low: float = -0.5  # where losses and predictions are; learned: what was heard
+    high: float = 0.5
 
     def __init__(
         self,
@@ -63,11 +72,6 @@ class Watched(Explorer):
         super().__init__(first, allowance, account, forecaster)
         self.points, self.policy = points, policy
         self.pending = pending
-        self.paid = 0.0  # A
-        self.skipped = 0.0  # Σ of 1 - w
-        self.explored = 0
-        self.explored_paid = 0.0
-        self.low, self.high = -0.5, 0.5  # where losses and predictions are; learned: what was heard
         self.begin()
 
     def begin(self) -> None:
@@ -278,27 +282,3 @@ class Watched(Explorer):
             return 0.0
         mean = (self.paid - self.explored_paid) / policy_rounds
         return self.explored_paid - self.explored * mean
-
-    # Snapshots.
-
-    _NUMBERS: ClassVar = (
-        *("paid", "heard", "explored", "explored_paid", "noise", "priced"),
-        *("thrift", "skipped", "designs"),
-    )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot: what changes during the stage."""
-        return {
-            "exploration": self.exploration.number,
-            **plain(self, *self._NUMBERS),
-            "bets": asdict(self.bets),
-        }
-
-    def load(self, data: Reader, explorations: Mapping[int, Exploration]) -> None:
-        number = data.count("exploration")
-        if number not in explorations:
-            data.refuse("exploration", "must be among those of the snapshot", number)
-        self.exploration = explorations[number]
-        data.fill(self, *self._NUMBERS)
-        self.noise, self.thrift = data.number("noise", 0), data.number("thrift", LEAST, 1)
-        self.bets = Bets.from_dict(data.part("bets"))
