@@ -138,12 +138,16 @@ class Declared(NamedTuple):
         return cls(said, tuple(kinds), tuple(arrays), anything)
 
     def fits(self, value: Any) -> bool:
-        """Whether a value is of this type."""
-        if self.anything or (isinstance(value, self.kinds) and type(value) is not bool):
+        """Whether a value is of this type; a description stands for anything."""
+        if (
+            self.anything
+            or type(value) is Described
+            or (isinstance(value, self.kinds) and type(value) is not bool)
+        ):
             return True
         if type(value) is np.ndarray:
             form = value.dtype.kind, value.ndim
-            return any(form in ((kind, axes or form[1]),) for kind, axes in self.arrays)
+            return any(form == (kind, axes or form[1]) for kind, axes in self.arrays)
         return type(value) is bool and bool in self.kinds
 
 

@@ -213,7 +213,8 @@ class Ledger(Generic[L]):
         """Put what was recorded of the latest decisions, from `first` on, in the place of what was drawn."""
         batch = self._waiting.batch(first)
         if batch is not None:
-            batch.keys = np.array(keys) if isinstance(batch.keys, np.ndarray) else keys
+            drawn: Any = batch.keys
+            batch.keys = np.array(keys) if isinstance(drawn, np.ndarray) else keys
         else:
             self._waiting.change(self.entry(first)._replace(key=keys[0]))
 

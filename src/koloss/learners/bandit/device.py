@@ -47,7 +47,7 @@ class DeviceLaw(PointsLaw):
 class DeviceEngine(PointsEngine):
     """The engine of points whose features are on a device."""
 
-    features: DeviceFeatures | Any  # an array, where a snapshot finds no such device
+    features: DeviceFeatures | Any  # type: ignore[assignment]  # an array, where a snapshot finds no such device
 
     def __post_init__(self) -> None:
         for array in (self.points, self.weights, self.log_prior):

@@ -35,10 +35,6 @@ from koloss.learners.ledger import Drawn
 Floats = NDArray[np.float64]
 
 
-SINGLE = 1e-3
-"""How far the leverage of features in single precision may be from what is proved of it."""
-
-
 class Cache(dict[Any, Any]):
     """What is kept for when it comes again. It can be made again, so a copy has none."""
 
@@ -302,10 +298,6 @@ class PointsEngine(Engine):
         weights = design.weights
         moved = replace(self, columns=columns, weights=weights, problem=problem, level=level)
         return replace(moved, leverage=leverage)
-
-    def at_level(self, level: int) -> Self:
-        """The engine of a level of the schedule."""
-        return self if self.schedule is None else self.at(self.schedule.first_round(level))
 
     @property
     def cap(self) -> float:
