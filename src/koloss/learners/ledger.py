@@ -214,7 +214,8 @@ class Ledger(Generic[L]):
         batch = self._waiting.batch(first)
         if batch is not None:
             drawn: Any = batch.keys
-            batch.keys = np.array(keys) if isinstance(drawn, np.ndarray) else keys
+            recorded: Any = np.array(keys) if isinstance(drawn, np.ndarray) else keys
+            batch.keys = recorded
         else:
             self._waiting.change(self.entry(first)._replace(key=keys[0]))
 

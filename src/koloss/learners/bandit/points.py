@@ -327,7 +327,7 @@ class PointsEngine(Engine):
         return self.problem.log_prior, {"net": self.net * rounds}
 
     def settle(self, law: Any) -> None:
-        if law.p is not None and not isinstance(law.cdf, np.ndarray):  # which a device knows
+        if law.p is not None and law.cdf is None:  # it was on a device
             law.cdf = cumulative(law.p)
 
 
