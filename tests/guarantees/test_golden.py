@@ -58,7 +58,7 @@ def is_like(found: str, expected: str) -> bool:
         ("2,617 in all", "2,618 in all", True),
         ("2,617 in all", "2,717 in all", False),
         ("4 losses", "5 losses", False),
-        ("Theorem F6.6", "Theorem F6.6c", False),
+        ("Theorem F6.7", "Theorem F6.11", False),
         ("Theorem B3 over 4000", "Theorem B4 over 4000", False),
         ("R_300 ≤ 1", "R_301 ≤ 1", False),
         ("every loss", "every reward", False),

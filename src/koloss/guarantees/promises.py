@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 
 from koloss.guarantees.anytime import Level, anytime_terms
 from koloss.guarantees.bandit import BanditProblem, Rates, late_cost, psi
-from koloss.guarantees.base import Clause, Guarantee, Mark, Note, clause, note, semidefinite
+from koloss.guarantees.base import (
+    UNSHARED,
+    Clause,
+    Guarantee,
+    Mark,
+    Note,
+    clause,
+    note,
+    semidefinite,
+)
 
 
 @dataclass(frozen=True)
@@ -310,7 +319,7 @@ def realised(
         ),
         remarks=(),
         unit="",
-        comparator="action" if promise.comparator == "law" else promise.comparator,
+        comparator=UNSHARED.get(promise.comparator, promise.comparator),
         price=0.0,
     )
 
@@ -338,7 +347,7 @@ def within_shares(promise: Guarantee, largest: float, delay: int) -> Guarantee:
         notes.append(note("shares late"))
     return replace(
         promise,
-        comparator="law",
+        comparator="mapping law" if promise.comparator == "mapping" else "law",
         price=price,
         proved=promise.proved and not delay,
         remarks=(*notes, *promise.remarks),

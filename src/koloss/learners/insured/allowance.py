@@ -30,12 +30,12 @@ class Allowance:
         cls,
         settings: InsuredSettings,
         problem: BanditProblem,
+        horizon: int | None,
         *,
         warm_up: int,
         learned: bool,
     ) -> Allowance:
-        """That of a game with these settings."""
-        horizon = settings.horizon
+        """That of a stage with these settings, for its share of the horizon."""
         allowance = cls(
             share=settings.budget,
             premium=settings.premium,

@@ -18,7 +18,7 @@ from koloss.learners.insured.account import Account
 from koloss.learners.insured.allowance import Allowance
 from koloss.learners.insured.bets import SUSPICION, Bets, residual_variance
 from koloss.learners.insured.exploration import Exploration, Floats, largest, lowest, smallest
-from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.insured.forecast import Forecaster, Local
 
 DEAREST = 5.0
 """Largest ratio of prices."""
@@ -44,7 +44,7 @@ class Explorer:
     exploration: Exploration
     allowance: Allowance
     account: Account
-    forecaster: Forecaster
+    forecaster: Forecaster | Local
     designs: int = 1  # explorations designed so far
     heard: int = 0
     noise: float = 0.0  # Σ of squared residuals
@@ -57,7 +57,7 @@ class Explorer:
         first: Exploration,
         allowance: Allowance,
         account: Account,
-        forecaster: Forecaster,
+        forecaster: Forecaster | Local,
     ) -> None:
         self.first = self.exploration = first
         self.allowance, self.account, self.forecaster = allowance, account, forecaster
@@ -104,7 +104,7 @@ class Explorer:
         return spare
 
     def left(self, made: int) -> float:
-        """Rounds to come, or as many as there were where there is no horizon."""
+        """Rounds to come, or as many as there were where there is no horizon; of a context that has had its share of it one."""
         horizon = self.allowance.horizon
         return max(made if horizon is None else horizon - made, 1.0)
 

@@ -18,6 +18,7 @@ from koloss.core import linalg
 from koloss.core.snapshot import Extended, kept
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.insured.bandwidths import Key, Priors, forecast_space, narrower
+from koloss.learners.insured.places import Place
 from koloss.learners.insured.regression import UNIFORM, Regression
 from koloss.learners.losses import SMALLEST
 
@@ -261,6 +262,40 @@ class Forecaster:
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.regressions = [copy.copy(one) for one in self.regressions]
+        return other
+
+
+@kept
+class Local:
+    """The forecast of all pairs as one context sees it: of its own actions."""
+
+    forecaster: Forecaster
+    place: Place
+    engine: PointsEngine  # of the context
+
+    def __init__(self, forecaster: Forecaster, place: Place, engine: PointsEngine) -> None:
+        self.forecaster, self.place, self.engine = forecaster, place, engine
+
+    @property
+    def mean(self) -> Any:
+        """Predicted loss of every action."""
+        return self.forecaster.mean[self.place.rows]
+
+    @property
+    def deviation(self) -> Any:
+        """Its standard deviation under the posterior."""
+        return self.forecaster.deviation[self.place.rows]
+
+    @property
+    def inside(self) -> Any:
+        """The same in the span of the context's own features: nearest to it by the design in which these are white."""
+        W = np.asarray(self.engine.features)
+        return W @ (W.T @ (self.engine.weights * self.mean))
+
+    def __copy__(self) -> Self:
+        """One that can be looked at without a trace."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, forecaster=copy.copy(self.forecaster))
         return other
 
 

@@ -230,6 +230,7 @@ class Growth:
 
     def grow(self, learner: Operated) -> None:
         """Let new points enter, and withdraw the least promising of those that entered before."""
+        stage = learner._stages[0]
         engine, robust, former = learner.engine, learner.robust, learner._forecaster
         assert isinstance(engine, GrowingEngine)
         assert isinstance(robust, GrowingEngine)
@@ -239,12 +240,12 @@ class Growth:
         if self.filled == self.plan.slots:
             return
         kernel, history, X = self.forecast_kernel, former.history, engine.points
-        offered = learner._roster.offered
+        offered = stage.roster.offered
         key = learn_lengths(kernel, X, history, former.key)
         forecaster = GrownForecaster.of(kernel, X, offered, history, key, former)
-        width = learner._last.policy.width  # type: ignore[union-attr]
+        width = stage.policy.width  # type: ignore[union-attr]
         shrunk = 1 - (1 - SHRUNK) * min(heard / (self.settings.horizon or 1), 1.0)
-        cloud = Cloud(self.settings.ground, forecaster, width, RADIUS * shrunk, learner._rng)
+        cloud = Cloud(self.settings.region, forecaster, width, RADIUS * shrunk, learner._rng)
         new = self._admitted(cloud.newcomers(X, offered, self.plan.newcomers))
         if not len(new):
             return
@@ -261,7 +262,7 @@ class Growth:
         # Nothing can fail from here on.
         self.filled += len(rows)
         self._hand_over(learner, placed[0], placed[-1], forecaster)
-        learner._offer(offered, rows)
+        learner._offer([(stage, offered, rows)])
 
     def _admitted(self, X: Floats) -> Floats:
         """Points of which the features miss no more than the guarantee says."""
@@ -289,19 +290,19 @@ class Growth:
         forecaster: GrownForecaster,
     ) -> None:
         """Put the parts of the learner that know all points in the place of the former ones."""
-        pending, stage = FirstLook(forecaster), learner._last
+        pending, (stage,) = FirstLook(forecaster), learner._stages
         for name in ("count", "heard", "proposed", "laws", "mass"):
             setattr(pending, name, getattr(learner._pending, name))
-        learner.engine = engine
-        learner._robust.place(robust)
+        learner.engine = stage.engine = engine
+        stage.robust.place(robust)
         learner._name_actions()
-        learner._forecaster = stage.forecaster = forecaster
-        learner._pending = stage.pending = pending
-        stage.points = engine.points
+        learner._forecaster = stage.forecaster = stage.last.forecaster = forecaster
+        learner._pending = stage.pending = stage.last.pending = pending
+        stage.last.points = engine.points
 
     def name(self, learner: InsuredState) -> None:
         """Name the points where they are those of a Space; those that are new are decoded."""
-        space, X = self.settings.ground, learner.engine.points
+        space, X = self.settings.region, learner.engine.points
         if not isinstance(space, Space):
             return
         named, before = SpacePoints(space, X=X), learner.ledger.points

@@ -37,6 +37,10 @@ class Units:
         self.width = hull.heard_high - hull.heard_low
         return before / self.width
 
+    def inside(self, loss: float) -> float:
+        """A loss in this unit."""
+        return (loss - self.center) / self.width
+
     @property
     def heard(self) -> tuple[float, float]:
         """Where the losses heard are, in this unit."""
