@@ -154,44 +154,6 @@ def test_with_a_ridge_the_bias_is_that_of_the_law_that_was_played(name):
     assert_allclose(mean[HALF], (expected @ (p * (loss - engine.center)))[HALF], atol=1e-8)
 
 
-def test_arms_against_a_second_computation():
-    """EXP3 with sleeping arms, written out."""
-    learner, S = anything(batch=1), np.zeros(9)
-    eta, gamma, center = learner.rates.learning_rate, learner.rates.exploration, 0.5
-    rng = np.random.default_rng(5)
-    for t in range(40):
-        mask = np.ones(9, dtype=bool) if t % 2 else rng.random(9) < 0.5
-        mask[t % 9] = True
-        q = np.where(mask, np.exp(-eta * (S - S.min())), 0.0)
-        # An action in nine is explored as much, however many there are.
-        share = gamma * mask.sum() / 9
-        p = (1 - share) * q / q.sum() + share * mask / mask.sum()
-        decision = learner.ask(allowed=mask)
-        assert decision.probability == pytest.approx(p[decision.index], rel=1e-9)
-        loss = float(rng.random())
-        learner.tell(decision, loss)
-        x = np.zeros(9)
-        x[decision.index] = (loss - center) / p[decision.index]
-        mix = -math.log(float(q[mask] @ np.exp(-eta * x[mask])) / q.sum()) / eta
-        S += np.where(mask, x, mix)
-        if t == 20:
-            learner = kl.BanditExpWeights.from_state(learner.state())
-    q = np.exp(-eta * (S - S.min()))
-    assert_allclose(learner.distribution, (1 - gamma) * q / q.sum() + gamma / 9, rtol=1e-8)
-
-
-def test_those_asleep_keep_their_share_of_the_weight():
-    learner = played(bandit(), mask=HALF)
-    eta = learner.rates.learning_rate
-    weights = np.exp(-eta * inside.exp2(learner).sums())
-    for loss in (0.0, 1.0, 0.3):
-        learner.tell(learner.ask(allowed=FEW), loss)
-    after = np.exp(-eta * inside.exp2(learner).sums())
-    share = weights[~FEW] / weights.sum()
-    assert_allclose(after[~FEW] / after.sum(), share, rtol=1e-9)
-    assert not np.allclose(after[FEW] / after.sum(), weights[FEW] / weights.sum(), rtol=1e-3)
-
-
 @every
 def test_a_mask_of_all_is_none(name):
     one, two = MAKERS[name](), MAKERS[name]()

@@ -203,11 +203,6 @@ def test_full_information_has_no_auto():
         kl.ExpWeights(kl.Points(LINE), "auto", horizon=100)
 
 
-def test_any_losses_need_no_bandwidths():
-    learner = make(kl.Points(LINE), loss_class="any")
-    assert isinstance(learner.settings.kernel, kl.Gaussian)
-
-
 @pytest.mark.parametrize("kind", [kl.BanditExpWeights, kl.InsuredBandit])
 def test_it_is_kept_as_the_kernel_it_stands_for(kind):
     learner = kind(kl.Box([0.0], [1.0]), "auto", horizon=1000, loss_range=(0, 1), rng=1)

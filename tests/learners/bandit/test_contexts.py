@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import NoDistribution, SnapshotError, UnknownDecision
+from koloss.errors import NoDistribution, UnknownDecision
 from koloss.learners.bandit.exp2 import Exp2
 from koloss.learners.bandit.pairs import in_context, pairs_engine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shared import SharedExp2
 from tests.support import inside
-from tests.support.forging import forged
 from tests.support.statistics import agrees, by_counts, differs
 
 PRICES = kl.Points(np.linspace(0, 1, 5)[:, None])
@@ -328,80 +327,7 @@ def test_one_learner_per_context_is_the_learner_of_its_share(said):
     assert learner.diagnostics.contexts.tolist() == [50, 0]
 
 
-# Snapshots.
-
-
-@pytest.mark.parametrize("law", [LAWS["skew"], None])
-def test_looking_changes_nothing(law):
-    learner = learner_of(kl.Contexts(segments().X, law), batch=1)
-    for c in (0, 1, 0, 2, 0, 0, 0):
-        learner.tell(learner.ask(context=c), 0.5)
-    before = learner.state()["digest"]
-    law, _ = learner.distribution_for(0), learner.diagnostics
-    assert learner.state()["digest"] == before
-    decision = learner.ask(context=0)
-    assert decision.probability == law[decision.index]
-
-
-@pytest.mark.parametrize(
-    "path, value, message",
-    [
-        ("settings.order", "any", r"no other keys than those of its kind, got \['order'\]"),
-        ("ledger.contexts", np.array([2]), "must be those of the pairs"),
-        ("ledger.keys", np.array([20]), "must hold numbers from 0 to 19"),
-        ("learner.kind", "apart", "must be one of 'shared'"),
-    ],
-)
-def test_what_was_changed_and_sealed_again_is_refused(path, value, message):
-    learner = learner_of()
-    play(learner, 9)
-    learner.ask(context=0)
-    with pytest.raises(SnapshotError, match=message):
-        kl.BanditExpWeights.from_state(forged(learner.state(), path, value))
-
-
-def test_contexts_and_actions_of_spaces():
-    week = kl.Space(day=kl.Ordinal(["Mon", "Tue"]), mobile=kl.Choice([False, True]))
-    page = kl.Space(size=kl.Int(1, 3), font=kl.Choice(["serif", "sans"]))
-    contexts = kl.Contexts(week, np.full(4, 0.25))
-    learner = kl.BanditExpWeights(
-        page, kl.Gaussian(0.5), horizon=100, loss_range=(0, 1), contexts=contexts, rng=0
-    )
-    today = {"day": "Tue", "mobile": True}
-    decision = learner.ask(context=today)
-    assert decision.params == learner.settings.actions.params[decision.index]
-    learner.tell(decision.params, 0.5)  # by what was shown, whatever the context
-    assert learner.diagnostics.outstanding == 0
-    assert learner.recommend(today).params in learner.settings.actions.params
-    again = kl.BanditExpWeights.from_state(learner.state())
-    assert again.ask(context=today).params == learner.ask(context=today).params
-
-
 # What is refused, and changes nothing.
-
-
-@pytest.mark.parametrize(
-    "asked, message",
-    [
-        ({}, "`context` must be given"),
-        ({"context": 4}, "`context` must be a row from 0 to 3"),
-        ({"context": [0.5]}, "`context` must be one of the 4 contexts"),
-        ({"context": [np.nan]}, "`context` must be finite"),
-        ({"context": "a"}, "`context` must be a row or 1 coordinates"),
-        ({"count": 2, "context": 0}, "`context` must be a sequence of 2"),
-        ({"count": 2, "context": [0, 1, 2]}, "`context` must be a sequence of 2"),
-        ({"count": 2, "context": [0, 9]}, "`context` must be a row from 0 to 3"),
-        ({"context": 0, "allowed": [0]}, "`allowed` must be left out"),
-    ],
-)
-@pytest.mark.parametrize("law", [LAWS["skew"], None])
-def test_bad_contexts_change_nothing(asked, message, law):
-    learner = learner_of(kl.Contexts(segments().X, law))
-    play(learner, 7)
-    before = learner.state()["digest"]
-    with pytest.raises(ValueError, match=message):
-        learner.ask(**asked)
-    assert learner.state()["digest"] == before
 
 
 def test_a_context_is_needed_to_know_a_law_or_the_best_action():

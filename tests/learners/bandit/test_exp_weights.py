@@ -116,23 +116,6 @@ def test_batch_of_one_is_the_textbook_algorithm_step_by_step(prior, rng):
         np.testing.assert_allclose(inside.exp2(learner).theta, thetas[t], rtol=1e-7, atol=1e-7)
 
 
-def test_batch_draws_the_same_actions_as_single_asks_of_one_epoch():
-    one, many = make(batch=30, rng=5), make(batch=30, rng=5)
-    assert [one.ask().index for _ in range(20)] == many.ask(20).index.tolist()
-
-
-def test_order_of_late_losses_does_not_matter(rng):
-    losses = rng.random(60)
-    learners = [make(batch=4, rng=8) for _ in range(2)]
-    decisions = [[learner.ask() for _ in range(60)] for learner in learners]
-    for k in range(60):
-        learners[0].tell(decisions[0][k], float(losses[k]))
-    for k in rng.permutation(60):
-        learners[1].tell(decisions[1][k], float(losses[k]))
-    in_order, mixed = (inside.exp2(learner).theta for learner in learners)
-    np.testing.assert_allclose(mixed, in_order, rtol=1e-9)
-
-
 def weights_of(learner, epoch):
     """q, from the sums at the beginning of an epoch."""
     exp2, engine = inside.exp2(learner), learner.engine
@@ -234,17 +217,6 @@ def test_trap_a_constant_needs_its_feature():
 # What it knows.
 
 
-def test_distribution_and_probability():
-    learner = make()
-    np.testing.assert_allclose(learner.distribution.sum(), 1)
-    decision = learner.ask()
-    assert decision.probability == learner.distribution[decision.index]
-    np.testing.assert_allclose(learner.probability([3, 5]), learner.distribution[[3, 5]])
-    np.testing.assert_allclose(learner.probability(SQUARE.X[[3]]), learner.distribution[3])
-    with pytest.raises(ValueError, match="`actions` must be actions in play"):
-        learner.probability([[7.0, 7.0]])
-
-
 def test_duplicates_count_together():
     actions = kl.Points([[0.0], [1.0], [1.0]])
     learner = kl.BanditExpWeights(actions, kl.Gaussian(0.5), horizon=100, rng=0)
@@ -315,13 +287,6 @@ def test_compact_set_through_a_net():
     error = np.abs(kl.Gaussian(0.7)(proxy.points.X, Y) - proxy.features @ proxy(Y).T).max()
     assert error <= learner.epsilon
     assert learner.epsilon < 0.7 * proxy.epsilon
-
-
-def test_actions_cannot_be_changed_through_a_decision():
-    learner = make()
-    for one in (learner, kl.BanditExpWeights.from_state(learner.state())):
-        with pytest.raises(ValueError, match="read-only"):
-            one.ask().action[0] = 7.0
 
 
 def test_sample_that_does_not_span_falls_back_to_the_exact_covariance(monkeypatch):

@@ -286,8 +286,3 @@ def test_sampled_covariance_is_within_its_stated_error():
         ratios = np.linalg.eigvalsh(root @ factor @ factor.T @ root.T)
         assert 0.7 <= ratios.min() <= ratios.max() <= 1.3
         assert not np.allclose(ratios, 1.0, atol=1e-6)  # it is a sample, not the covariance itself
-
-
-def test_printed_needs_the_papers_tuning():
-    with pytest.raises(ValueError, match="`printed` must be left out"):
-        make().guarantee(printed=True)

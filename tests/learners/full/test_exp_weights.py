@@ -50,16 +50,6 @@ def test_finite_set_is_the_textbook_algorithm_step_by_step():
     assert learner.learning_rate == pytest.approx(eta)
 
 
-def test_array_of_losses_is_as_good_as_the_loss():
-    kernel, rng = kl.Gaussian(0.4), np.random.default_rng(0)
-    one, two = (make(POINTS, kernel, 9, rng=1) for _ in range(2))
-    for _ in range(9):
-        loss = bump(rng, kernel)
-        one.tell(one.ask(), loss)
-        two.tell(two.ask(), loss(POINTS.X))
-    np.testing.assert_array_equal(one.distribution, two.distribution)
-
-
 def test_draws_follow_the_distribution():
     learner = make(POINTS, kl.Gaussian(0.4), 9, rng=1)
     for k in range(6):

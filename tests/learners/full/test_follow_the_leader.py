@@ -227,12 +227,6 @@ def test_no_projection_no_game(actions, kernel):
         make(actions, kernel, 10)
 
 
-def test_zero_losses_cost_nothing():
-    learner = make(kl.Ball(2), kl.Quadratic(), 9)
-    assert regret(learner, [kl.QuadraticLoss(np.zeros((2, 2)))] * 9) <= 1e-12
-    assert learner.mean.norm() == 0
-
-
 def test_coarse_projections_are_paid_for():
     """A large tolerance: the bound grows by G√tolerance a round, and is kept."""
     kernel, rng, n = kl.Gaussian(0.2), np.random.default_rng(0), 60

@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 
 import koloss as kl
-from tests.support.clauses import clause_of
 from tests.support.streams import bump, coefficients, on_sphere, regret
 
 GRADIENT, LEADER = kl.ConditionalGradient, kl.FollowTheRegularizedLeader
@@ -95,17 +94,3 @@ def test_degenerate_points(kind, points, tuning):
     if len(np.unique(points, axis=0)) == 1:
         assert promise.total == 0
     assert learner.distribution.sum() == pytest.approx(1)
-
-
-@pytest.mark.parametrize(
-    "kind, delay, told",
-    [(GRADIENT, {}, "told before"), (LEADER, {"delay": 2}, "told after")],
-)
-def test_guarantee_says_what_it_needs(kind, delay, told):
-    learner = kind(kl.Ball(2), kl.Linear(), horizon=3, **delay)
-    assert clause_of(learner.guarantee(), told).numbers == delay
-    for _ in range(3):
-        learner.tell(learner.ask(), kl.LinearLoss([1.0, 0.0]))
-    assert all(a.holds is True for a in learner.guarantee().assumptions[1:])
-    learner.tell(learner.ask(), kl.LinearLoss([1.0, 0.0]))
-    assert not learner.guarantee().valid  # more rounds than promised

@@ -88,26 +88,6 @@ def test_which_bandwidths_are_compared():
         assert odds == [0, DOUBT, 1.5 * DOUBT, 3 * DOUBT]
 
 
-@pytest.mark.parametrize(
-    "kernel", ["auto", Own(), kl.Polynomial(2), kl.Periodic(0.9, period=1.3), kl.White()], ids=repr
-)
-def test_learners_with_kernels_of_all_kinds_go_on_exactly(kernel):
-    mean = 0.5 - 0.4 * np.exp(-np.sum((X - X[7]) ** 2, axis=1) / 0.05)
-    rng = np.random.default_rng(1)
-    both = [learner_of(kernel)]
-    for t, coin in enumerate(rng.random(250)):
-        if t == 120:
-            both.append(kl.InsuredBandit.from_state(both[0].state()))
-        decisions = [one.ask() for one in both]
-        assert len({d.index for d in decisions}) == 1
-        loss = float(coin < mean[decisions[0].index])
-        for one, decision in zip(both, decisions, strict=True):
-            one.tell(decision, loss)
-    first, second = (one.diagnostics for one in both)
-    np.testing.assert_array_equal(first.estimated_losses, second.estimated_losses)
-    assert first.trusted == second.trusted
-
-
 def test_pairs_have_bandwidths_of_contexts_and_of_actions():
     kernel = PairKernel(kl.Gaussian(1.0), kl.Gaussian((0.5, 0.25)), 4)
     wider = at_bandwidth(kernel, (2.0,) * 4 + (1.0, 4.0))

@@ -12,7 +12,6 @@ from koloss.learners.insured.landmarks import History, Landmarks, learn_lengths
 from koloss.learners.insured.settings import InsuredSettings
 from tests.support import inside
 from tests.support.clauses import marks, remarks
-from tests.support.forging import forged
 
 BOX = kl.Box([0.0] * 4, [1.0, 2.0, 1.0, 1.0])
 CENTER = np.array([0.3, 1.2, 0.7, 0.45])
@@ -228,25 +227,6 @@ def test_play_goes_on_where_nothing_new_is_found(monkeypatch):
     assert inside.roster(learner).changes == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"policy": "thompson", "delay": 3}], ids=str)
-def test_snapshots_go_on_bit_for_bit(settings):
-    learner, rng = made(horizon=150, **settings), np.random.default_rng(1)
-    for rounds in (FIRST - 1, 2, 30, 40):  # before a growth, after it, between growths
-        play(learner, rounds, rng)
-        waits = learner.ask()
-        twin = kl.InsuredBandit.from_state(learner.state())
-        assert np.array_equal(twin.available, learner.available)
-        for one in (learner, twin):
-            one.tell(waits.id, 0.5)
-        ahead = [
-            play(one, 30, np.random.default_rng(2))
-            for one in (twin, kl.InsuredBandit.from_state(learner.state()))
-        ]
-        assert np.array_equal(ahead[0][0], ahead[1][0])
-        assert np.array_equal(ahead[0][1], ahead[1][1])
-
-
 def test_late_losses_and_the_robust_learner_live_with_a_set_that_grows():
     learner, rng, waiting = made(horizon=200), np.random.default_rng(1), []
     eras = []
@@ -277,37 +257,6 @@ SPACE = kl.Space(
     depth=kl.Float(0, 1, when={"method": "random"}),
     share=kl.Float(-1, 1),
 )
-
-
-def space_loss(params):
-    loss = 0.1 + 0.05 * (math.log10(params["rate"]) + 2) ** 2 + 0.1 * (params["share"] - 0.1) ** 2
-    loss += 0.3 * ((params["threads"] - 12) / 20) ** 2 + 0.25 * (params["method"] != "random")
-    return min(loss + 0.3 * (params.get("depth", 0.5) - 0.8) ** 2, 1.0)
-
-
-def test_spaces_grow_by_params():
-    learner, rng = made(SPACE, horizon=150), np.random.default_rng(0)
-    assert learner.settings.kernel == kl.Mixed(SPACE)
-    assert len(learner.settings.actions) == 32
-    played = []
-    for t in range(120):
-        decision = learner.ask()
-        assert np.array_equal(SPACE.encode(decision.params)[0], decision.action)
-        told = float(np.clip(space_loss(decision.params) + 0.05 * rng.standard_normal(), 0, 1))
-        learner.tell(decision.params if t % 2 else decision, told)
-        played.append(decision.index)
-        if t == 80:
-            twin = kl.InsuredBandit.from_state(learner.state())
-            assert twin.ask().params == kl.InsuredBandit.from_state(learner.state()).ask().params
-    assert max(played) >= 32
-    latest = int(np.flatnonzero(learner.available)[-1])  # which is not among the first points
-    assert learner.ask(allowed=[learner._params[latest]]).index == latest >= 32
-    assert SPACE.contains(learner.actions).all()
-    assert (
-        learner.recommend().params == SPACE.decode(learner.actions[[learner.recommend().index]])[0]
-    )
-    first = [space_loss(p) for p in learner.settings.actions.params]
-    assert space_loss(learner.recommend().params) < min(first)
 
 
 @pytest.mark.slow
@@ -454,12 +403,3 @@ def test_finite_sets_and_policies_of_ones_own_do_not_grow():
     for change in (learner.add, learner.withdraw):
         with pytest.raises(ValueError, match="`actions` must be Points where some come and go"):
             change([0])
-
-
-def test_damaged_snapshots_are_refused():
-    learner = made(horizon=100)
-    play(learner, 50, np.random.default_rng(0))
-    state = learner.state()
-    for name, value in (("filled", 10_000), ("due", 3), ("limit", -1.0)):
-        with pytest.raises(kl.errors.SnapshotError, match=name):
-            kl.InsuredBandit.from_state(forged(state, f"learner.growth.{name}", value))

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import PolicyError, SnapshotError
+from koloss.errors import PolicyError
 from tests.learners.insured.games import Always
 from tests.support import inside
 from tests.support.clauses import clause_of, marks
-from tests.support.forging import sealed
 
 PRICES = kl.Points(np.linspace(1, 3, 12)[:, None])
 HOLD = 6
@@ -107,17 +106,6 @@ def test_play_through_a_hand_over_and_back():
         assert game(when) == played, name
 
 
-def test_batches_of_one_call_are_used_in_the_order_of_their_decisions():
-    first, second = insured(), insured()
-    for learner, order in ((first, [0, 1, 2, 3]), (second, [2, 0, 3, 1])):
-        for _ in range(20):
-            decisions = learner.ask(4)
-            losses = np.array([0.1, 0.9, 0.4, 0.6])
-            learner.tell([decisions[k] for k in order], losses[order])
-        assert learner.ask().index is not None
-    np.testing.assert_array_equal(inside.account(first).total, inside.account(second).total)
-
-
 # What is told is told.
 
 
@@ -149,18 +137,6 @@ def test_a_loss_that_is_never_told_keeps_no_other_waiting():
     told = clause_of(learner.guarantee(), "told in time")
     assert (told.holds, told.numbers) == (False, {"hold": HOLD})
     assert not learner.guarantee().valid
-
-
-def test_forgetting_leaves_what_was_told():
-    learner = insured()
-    decisions = [learner.ask() for _ in range(4)]
-    learner.tell(decisions[1], 0.5)
-    assert learner.forget(before=3) == 2
-    assert len(learner.ledger.held) == 1
-    learner.tell(decisions[3], 0.5)
-    for _ in range(HOLD):
-        learner.ask()
-    assert learner.ledger.heard == 2
 
 
 class Fussy(Always):
@@ -210,30 +186,6 @@ def test_a_policy_that_fails_to_hear():
 # Snapshots and settings.
 
 
-def test_damaged_snapshots_are_refused():
-    learner = insured()
-    market(learner, 10, WHEN["at once"])
-    state = learner.state()
-    ids, losses = state["held"]["ids"], state["held"]["losses"]
-    damaged = [
-        {"ids": ids[::-1].copy(), "losses": losses},
-        {"ids": np.where(ids == ids[0], 0, ids), "losses": losses},  # told long ago
-        {"ids": ids, "losses": losses[1:]},
-        {"ids": ids, "losses": losses + 2},
-        {"ids": ids, "losses": np.where(losses > -1, np.nan, 0)},
-    ]
-    for held in damaged:
-        with pytest.raises(SnapshotError):
-            kl.InsuredBandit.from_state(sealed({**state, "held": held}))
-    without = {name: value for name, value in state.items() if name != "held"}
-    with pytest.raises(SnapshotError):
-        kl.InsuredBandit.from_state(sealed(without))
-    plain = insured(hold=0).state()
-    assert "held" not in plain
-    with pytest.raises(SnapshotError):
-        kl.InsuredBandit.from_state(sealed({**plain, "held": state["held"]}))
-
-
 def test_settings():
     for make in (insured, robust):
         assert make().settings.planned_delay == HOLD
@@ -251,16 +203,6 @@ def test_settings():
             robust(hold=bad)
     with pytest.raises(ValueError, match="`hold` must be 0 with a `loss_range` of 'learn'"):
         insured(loss_range="learn")
-
-
-def test_rewards_are_held_as_they_are_told():
-    losses, rewards = insured(), insured(goal="maximize", loss_range=(-1, 0))
-    for _ in range(30):
-        one, other = losses.ask(), rewards.ask()
-        assert one.index == other.index
-        losses.tell(one, 0.25)
-        rewards.tell(other, -0.25)
-    assert losses.ledger.held == rewards.ledger.held
 
 
 def test_on_a_ball_and_in_batches():

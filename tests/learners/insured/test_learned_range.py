@@ -9,7 +9,7 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import insured
-from tests.learners.insured.games import POINTS, kind, make, play
+from tests.learners.insured.games import POINTS, kind, make
 from tests.learners.insured.inside import is_robust, law_of, stage_of
 from tests.support import inside
 from tests.support.clauses import remarks
@@ -127,20 +127,6 @@ def test_terms_of_the_bound():
     assert remarks(learner.guarantee())["range"] == {"heard": "1"}
     assert learner.guarantee().seen == 1
     assert learner.guarantee().proved
-
-
-def test_late_losses_are_not_covered():
-    learner = learned()
-    first = learner.ask()
-    play(learner, kind, 3)
-    learner.tell(first, 0.5)
-    assert not learner.guarantee().proved
-    with pytest.raises(ValueError, match="`delay` must be 0 with a `loss_range` of 'learn'"):
-        learned(delay=2)
-    batch = learned()
-    decisions = batch.ask(10)
-    batch.tell(decisions, kind(0)[decisions.index])
-    assert not batch.guarantee().proved
 
 
 @pytest.mark.usefixtures("patient")

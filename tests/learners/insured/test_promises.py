@@ -103,11 +103,6 @@ def test_the_largest_bound_by_looking_at_every_round(seed):
     assert insured.largest(bound, n, None) == bound(0, n)
 
 
-def test_halved():
-    for H in (1, 2, 3, 7, 1000):
-        assert [insured.halved(H, k) for k in range(12)] == [-(-H // 2**k) for k in range(12)]
-
-
 def test_late_losses_in_whole_epochs_need_more():
     learner = kl.BanditExpWeights(POINTS, kl.Gaussian(0.4), horizon=1000, loss_range=(0, 1), rng=0)
     first, second = learner.ask(4), learner.ask(4)

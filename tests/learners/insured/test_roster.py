@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import koloss as kl
-from koloss.errors import PolicyError, SnapshotError
+from koloss.errors import PolicyError
 from koloss.learners.bandit.subsets import Totals, subset_of
 from koloss.learners.insured.account import Account
 from tests.learners.insured.games import Always, Calls, make
@@ -21,7 +20,6 @@ from tests.learners.insured.test_account import HOSTILE, TELLING, HostilePath
 from tests.support import inside
 from tests.support.clauses import marks, remarks
 from tests.support.copies import fresh_copy
-from tests.support.forging import sealed
 
 ROUNDING = 1e-9
 POINTS = kl.Points(np.random.default_rng(5).random((12, 2)))
@@ -397,22 +395,6 @@ def test_only_what_is_offered_is_played_and_the_promise_is_kept(said, seed):
     assert inside.robust(learner).exp2.late > 0
 
 
-def test_a_learner_that_changes_nothing_plays_as_ever():
-    rows = [game(absent=absent).ask(50).index.tolist() for absent in ((), [], np.zeros(0))]
-    assert rows[0] == rows[1] == rows[2]
-    learner, other = game(), game()
-    learner.withdraw([])
-    learner.add([])
-    for _ in range(60):
-        decision, same = learner.ask(), other.ask()
-        assert decision.index == same.index
-        learner.tell(decision, 0.5)
-        other.tell(same, 0.5)
-    assert inside.roster(learner).changes == 0
-    assert inside.account(learner).offered is None
-    assert learner.available.all()
-
-
 def test_what_is_available():
     learner = game(absent=[3, 1])
     assert np.flatnonzero(~learner.available).tolist() == [1, 3]
@@ -427,37 +409,6 @@ def test_what_is_available():
     assert set(learner.ask(20).index.tolist()) == {3}
     learner.hand_over()
     assert set(learner.ask(20).index.tolist()) == {3}
-
-
-def test_late_losses_of_actions_that_are_gone_are_used():
-    learner, silent = game(), game()
-    for one in (learner, silent):
-        decision = one.ask()
-        one.withdraw(decision.index)
-    before = inside.account(learner).total.copy(), inside.forecaster(learner).mean.copy()
-    learner.tell(decision.id, 1.0)
-    there = learner.available
-    assert (inside.account(learner).total != before[0])[there].any()
-    assert inside.account(learner).total[decision.index] == before[0][decision.index]
-    assert (inside.forecaster(learner).mean != before[1]).any()
-    assert inside.account(learner).outstanding == inside.account(silent).outstanding - 1 == 0
-
-
-def test_an_action_that_comes_back_begins_anew():
-    learner = game(rng=3)
-    for _ in range(30):
-        decision = learner.ask()
-        learner.tell(decision, 0.2 + 0.05 * (decision.index % 5))
-    late = learner.ask()
-    assert inside.account(learner).total[4] != 0
-    learner.withdraw(4)
-    learner.add(4)
-    assert inside.account(learner).total[4] == 0
-    learner.tell(late, 0.9)  # drawn in its former life
-    assert inside.account(learner).total[4] == 0
-    decision = learner.ask()
-    learner.tell(decision, 0.9)
-    assert inside.account(learner).total[4] != 0
 
 
 def test_what_the_guarantee_says():
@@ -600,46 +551,6 @@ def test_a_proposal_that_was_looked_at_is_made_anew_if_its_action_is_gone():
     assert (learner.distribution.argmax(), policy.count) == (1, 1)
     learner.withdraw(1)
     assert (learner.distribution.argmax(), policy.count) == (2, 2)
-
-
-# Damaged snapshots.
-
-
-def damaged(learner, damage):
-    state = copy.deepcopy(learner.state())
-    damage(state["learner"])
-    return sealed(state)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda said: said["roster"]["offered"].fill(0),
-        lambda said: said["roster"].update(changes=1),
-        lambda said: said.update(roster=None),
-        lambda said: said.update(first=1),
-        lambda said: said["exp2"].update(totals=5),
-    ],
-)
-def test_damaged_snapshots_are_refused(damage):
-    learner = game(absent=[2])
-    learner.pause()
-    learner.ask(2)
-    learner.withdraw(1)
-    learner.ask(2)
-    assert digest(resumed(damaged(learner, lambda said: None))) == digest(learner)
-    with pytest.raises(SnapshotError):
-        resumed(damaged(learner, damage))
-
-
-@pytest.mark.parametrize("part, name, value", [("account", "before", 10**6)])
-def test_legal_snapshots_that_no_game_has_reached_play_on(part, name, value):
-    learner = game(absent=[2])
-    learner.withdraw(1)
-    again = resumed(damaged(learner, lambda said: said[part][name].fill(value)))
-    for _ in range(20):
-        again.tell(again.ask(), 0.5)
-    assert again.guarantee().total > 0
 
 
 # Regret against an action that was added.

@@ -11,21 +11,10 @@ import koloss as kl
 from koloss.guarantees import insured
 from koloss.learners.insured.bandwidths import CONSTANT
 from tests.learners.insured.games import POINTS, kind, make, play
-from tests.learners.insured.inside import resumed, stage_of
+from tests.learners.insured.inside import stage_of
 from tests.support import inside
 
 # Extremes.
-
-
-def test_one_action():
-    for horizon in (10, None):
-        learner = make(kl.Points([[1.0, 2.0]]), horizon=horizon)
-        for _ in range(10):
-            decision = learner.ask()
-            assert (decision.index, decision.probability) == (0, 1.0)
-            learner.tell(decision, 0.3)
-        assert learner.guarantee().total == 0
-        assert resumed(learner.state()).ask().index == 0
 
 
 def test_two_actions_one_of_them_twice():

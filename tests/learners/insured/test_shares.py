@@ -7,21 +7,17 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import koloss as kl
-from koloss.errors import SnapshotError
 from koloss.learners.bandit.shares import Shares
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.rounds import Round
-from koloss.learners.reading import Reader
 from tests.learners.insured.games import POINTS, Always, Calls, make
 from tests.learners.insured.inside import is_robust, law_of, stage_of
 from tests.learners.insured.small_games import chance
 from tests.support import inside
-from tests.support.clauses import remarks
-from tests.support.forging import sealed
 
 LIMITS = {0: (0.1, 1.0), (1, 2, 3): (0.0, 0.05), tuple(range(20, 30)): (0.05, 0.4)}
 SHARES = Shares.of(LIMITS, 30)
@@ -331,23 +327,7 @@ def test_an_action_that_cannot_be_played_alone_does_not_stop_a_policy():
     assert not account.may_draw(5.0, 0)
 
 
-def test_a_snapshot_of_the_account_knows_the_shares():
-    account = filled([1.0, 2.0, 3.0, 4.0, 5.0], 2)
-    again = Account.from_dict(Reader(account.to_dict()), 5, SMALL)
-    assert again.used == account.used < 5
-
-
 # What is promised.
-
-
-def test_the_guarantee_says_what_shares_cost():
-    promise, free = make(shares=LIMITS).guarantee(), make().guarantee()
-    assert promise.price == pytest.approx(0.95 * 1000)
-    assert (promise.comparator, free.comparator) == ("law", "action")
-    assert free.price == 0
-    whole = min(sum(promise.terms.values()) + promise.price, 1000)
-    assert remarks(promise)["shares"] == {"price": promise.price, "whole": whole, "unit": ""}
-    assert promise.proved
 
 
 def test_the_budget_pays_for_the_leverage_of_the_design():
@@ -358,11 +338,6 @@ def test_the_budget_pays_for_the_leverage_of_the_design():
         B = math.sqrt((leverage + psi2 * one.rank) * 1000 * math.log(30))
         assert one.guarantee().terms["budget"] == pytest.approx(1.25 * B)
     assert inside.first_exploration(learner).largest > 1.5 * inside.first_exploration(free).largest
-
-
-def test_with_a_declared_delay_nothing_is_proved():
-    assert make(delay=2).guarantee().proved
-    assert not make(delay=2, shares=LIMITS).guarantee().proved
 
 
 @pytest.mark.slow
@@ -390,42 +365,3 @@ def test_regret_against_the_best_law_is_within_the_bound(policy, request):
     assert paid - best <= inside
     assert best > total.min() + 10  # against one action the shares cost more
     assert paid - total.min() <= inside + promise.price
-
-
-# What is said.
-
-
-@pytest.mark.parametrize(
-    "limits, error",
-    [
-        ({0: (0.6, 1), 1: (0.5, 1)}, ValueError),
-        ({30: (0, 1)}, ValueError),
-        ({(0, 1): (0, 1), 1: (0, 1)}, ValueError),
-        ("all", TypeError),
-    ],
-)
-def test_bad_shares(limits, error):
-    with pytest.raises(error, match="`shares`"):
-        make(shares=limits)
-
-
-def test_a_net_has_no_shares():
-    with pytest.raises(ValueError, match="`shares` must be of finitely many actions"):
-        make(kl.Box([0.5], [1.0]), kl.Gaussian(0.3), shares={0: (0, 0.5)})
-
-
-def test_damaged_shares_are_refused():
-    state = make(shares=LIMITS).state()
-    state["settings"]["shares"] = {"mapping": [[{"tuple": [0, 0]}, {"tuple": [0.0, 1.0]}]]}
-    with pytest.raises(SnapshotError, match="do not overlap"):
-        kl.InsuredBandit.from_state(sealed(state))
-
-
-@settings(max_examples=20)
-@given(st.integers(0, 10**6))
-def test_rate_without_shares_is_the_plain_maximum(seed):
-    rng = np.random.default_rng(seed)
-    account = filled(rng.normal(size=5), shares=None)
-    reach = rng.uniform(1, 10, 5)
-    assert account.rate(reach, 9.0) == np.max(reach / (8.0 - account.total))
-    assert account.rate(reach, 0.9 + account.used) == math.inf

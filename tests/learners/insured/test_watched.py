@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 
 import numpy as np
@@ -11,10 +10,8 @@ import pytest
 
 from koloss.guarantees.insured import CEILING
 from koloss.learners.insured.bets import SUSPICION, Bets
-from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.explorer import DEAREST, JUMP, LEAST, SPARED
 from koloss.learners.insured.rounds import Round
-from koloss.learners.reading import Reader
 from tests.learners.insured.rounds import (
     DESIGNS,
     EXPLORATIONS,
@@ -31,7 +28,6 @@ from tests.learners.insured.rounds import (
     redesigned,
     round_of,
 )
-from tests.support.statistics import agrees, by_counts
 
 RATES = (0.003, 0.04, 0.25, 0.5)
 
@@ -104,16 +100,6 @@ def test_estimates_of_the_wrong_design_are_biased(rng):
     assert np.abs(mean - losses).max() > 0.1 * np.abs(losses).max()
 
 
-def test_draws_follow_the_weights():
-    place, count = EXPLORATIONS["john"], 20_000
-    index = [place.draw(coin) for coin in np.random.default_rng(0).random(count)]
-    counts, support = np.bincount(index, minlength=N), place.weights > 0
-    assert counts[~support].sum() == 0
-    assert agrees(by_counts(counts[support], count * place.weights[support]))
-    assert place.draw(0.0) == place.support[0]
-    assert place.draw(np.nextafter(1.0, 0.0)) == place.support[-1]
-
-
 @pytest.mark.parametrize("rate", [1e-9, 0.03, 0.5, 1.0])
 def test_draws_of_many_coins_are_those_of_each(place, rate, rng):
     law = np.append(rng.dirichlet(np.ones(N - 1)), 0.0)
@@ -166,16 +152,6 @@ def test_far_reach_bounds_all_pairs_of_any_law(place, rng):
         assert np.all(brute_reach(place, law, rate) <= far * (1 + 1e-9))
     # Negative control: the policy may play next to nothing of what is explored.
     assert any(np.any(brute_reach(place, law, 0.001) > far / 1.3 + 1e-9) for law in some)
-
-
-def test_reach_is_the_same_when_it_is_asked_for_again(place, monkeypatch):
-    first = [place.reach(j).copy() for j in range(N)]
-    # and when memory is short
-    monkeypatch.setitem(Exploration.reach.__globals__, "KEPT", 3 * N)
-    fresh = Exploration(1, place.features, place.weights)
-    for j in [*range(N), *range(N)]:
-        np.testing.assert_array_equal(fresh.reach(j), first[j])
-        np.testing.assert_allclose(fresh.beside(j), place.features @ place.features[j])
 
 
 def random_state(stage, rng, spread):
@@ -424,69 +400,3 @@ def test_a_new_design_is_used_where_it_makes_exploring_cheaper(design, widest):
         ratios.append(cost() / before)
     assert max(ratios) <= 1
     assert min(ratios) < 0.9
-
-
-# Bookkeeping.
-
-
-def test_sums_by_hand(rng):
-    stage = make_stage()
-    total, variance, paid, noise = np.zeros(N), np.zeros(N), 0.0, 0.0
-    explored_paid = 0.0
-    for t in range(12):
-        prediction = rng.uniform(-0.5, 0.5, N)
-        played = round_of(stage.exploration, int(rng.integers(N)), 0.2, prediction)
-        index, y, explored = int(rng.integers(N)), float(rng.uniform(-0.5, 0.5)), t % 3 == 0
-        k = by_inversion(played.exploration, played.distribution())
-        step = k[:, index] * (y - prediction[index])
-        hear(stage, played, index, y, explored=explored)
-        total, variance = total + prediction + step, variance + step**2
-        paid, noise = paid + y, noise + (y - prediction[index]) ** 2
-        explored_paid += y * explored
-    np.testing.assert_allclose(stage.total, total, rtol=1e-9)
-    np.testing.assert_allclose(stage.account.variance, variance, rtol=1e-9)
-    assert stage.paid == pytest.approx(paid)
-    assert stage.noise == pytest.approx(noise)
-    assert (stage.heard, stage.explored) == (12, 4)
-    assert stage.explored_paid == pytest.approx(explored_paid)
-    assert stage.estimated_regret == pytest.approx(paid - total.min())
-
-
-def test_rounds_on_trust_leave_the_estimates_alone():
-    stage = make_stage()
-    for proposal in (3, np.ones(N) / N):
-        played = stage.trial(proposal, np.zeros(N))
-        assert (played.rate, played.counted) == (SUSPICION, False)
-        assert played.distribution().sum() == pytest.approx(1)
-        hear(stage, played, 3, 0.5)
-    assert stage.heard == stage.paid == 0
-    assert not stage.total.any()
-    assert stage.bets.policy_rounds == 2
-
-
-def test_what_was_kept_comes_back():
-    stage = make_stage()
-    zero = np.zeros(N)
-    rounds = [stage.next_round(3, zero, 1e3), stage.next_round(laws()[2], zero, 1e3)]
-    for played in rounds:
-        hear(stage, played, 5, 0.4, explored=True)
-    known_for_long(stage, np.random.default_rng(0).permutation(np.linspace(0, 0.8, N)), 300)
-    assert stage.redesign(60.0, 10.0)
-    rounds.append(stage.next_round(2, zero, 1e3))
-    places = {1: stage.first, stage.exploration.number: stage.exploration}
-    kept = [place.to_dict() for place in places.values()]
-    size = stage.first.features.shape
-    again = {k: Exploration.from_dict(Reader(d), *size) for k, d in zip(places, kept, strict=True)}
-    for played in rounds:
-        copy = Round.from_dict(Reader(played.to_dict()), again)
-        np.testing.assert_array_equal(copy.distribution(), played.distribution())
-        np.testing.assert_array_equal(all_estimates(copy), all_estimates(played))
-        np.testing.assert_array_equal(copy.reach(), played.reach())
-    other = make_stage()
-    data = stage.to_dict()
-    other.load(Reader(data), again)
-    assert other.bets == stage.bets
-    first, second = (json.dumps(s.to_dict(), default=np.ndarray.tolist) for s in (stage, other))
-    assert first == second
-    other.bets.add(0.5, explored=False)
-    assert stage.bets.policy_rounds == 0
