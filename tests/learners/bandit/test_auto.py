@@ -12,8 +12,8 @@ import pytest
 import koloss as kl
 from koloss.kernels.algebra import Scaled, Sum
 from koloss.learners.bandit.auto import MOST
-from tests.learners.bandit.hostile import Losses, game
 from tests.support.clauses import clause_of
+from tests.support.hostile import HOSTILE, Losses, regret_of
 
 X = np.random.default_rng(4).random((40, 2)) * [3.0, 0.5]
 LINE = np.linspace(0, 1, 12)[:, None]
@@ -283,7 +283,7 @@ def test_norms_in_the_sum():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["hiding", "lure", "predictive", "coins"])
+@pytest.mark.parametrize("name", HOSTILE)
 def test_no_game_exceeds_the_bound_at_any_bandwidth(name):
     points, norm, rounds = np.sort(np.random.default_rng(11).random((40, 1)), axis=0), 2.0, 300
     said = {"horizon": rounds, "loss_norm": norm, "batch": 1, "rng": 3}
@@ -293,5 +293,5 @@ def test_no_game_exceeds_the_bound_at_any_bandwidth(name):
     for k, (weight, part) in enumerate(found):
         learner = make(kl.Points(points), kernel, **said)
         losses = Losses(part, points, norm * math.sqrt(weight), False)
-        regret = game(learner, losses, name, rounds, np.random.default_rng(k))
+        regret = regret_of(learner, losses, name, rounds, np.random.default_rng(k))
         assert regret <= learner.guarantee().total

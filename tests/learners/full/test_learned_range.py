@@ -96,20 +96,6 @@ def test_laws_by_hand(horizon, prior):
     assert remarks(promise)["range in a round"] == {"heard": f"{width:.6g}"}
 
 
-def test_units_do_not_matter():
-    losses = np.random.default_rng(2).normal(size=(40, N))
-    plain, scaled, moved = make(), make(), make()
-    for loss in losses:
-        np.testing.assert_array_equal(plain.distribution, scaled.distribution)
-        np.testing.assert_allclose(plain.distribution, moved.distribution, rtol=1e-6)
-        decisions = [one.ask() for one in (plain, scaled, moved)]
-        assert len({decision.index for decision in decisions}) == 1
-        told = (loss, 2.0**20 * loss, 1e-3 * loss + 12)
-        for one, decision, values in zip((plain, scaled, moved), decisions, told, strict=True):
-            one.tell(decision, values)
-    assert plain.guarantee().terms == scaled.guarantee().terms
-
-
 def test_what_is_said():
     learner = make()
     promise = learner.guarantee(rounds=100)

@@ -37,21 +37,6 @@ def chase(learner, scale):
     return loss
 
 
-@pytest.mark.parametrize("scale, shift", [(2.0**-9, 0.0), (2.0**20, 0.0), (1e3, 5e4), (1e-4, 3.0)])
-def test_units_do_not_matter(scale, shift):
-    one, other = learned(), learned()
-    for t in range(400):
-        first, second = one.ask(), other.ask()
-        assert first.index == second.index
-        one.tell(first, jumping(t)[first.index])
-        other.tell(second, scale * jumping(t)[second.index] + shift)
-    assert one.guarantee().terms == other.guarantee().terms
-    got = other.diagnostics
-    assert got.estimated_regret == pytest.approx(scale * one.diagnostics.estimated_regret, rel=1e-4)
-    expected = scale * one.diagnostics.estimated_losses + shift
-    np.testing.assert_allclose(got.estimated_losses, expected, rtol=1e-6, atol=1e-6 * scale)
-
-
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("game", ["jumping", "chase"])
 def test_every_path_stays_within_what_is_charged(game):
