@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import koloss as kl
+from tests.learners.insured.games import Always
 from tests.support import inside
 from tests.support.clauses import marks, remarks
 
@@ -98,40 +99,6 @@ def played(learner, rounds=12, mask=None):
         decision = learner.ask(allowed=mask if t % 3 == 1 else None)
         learner.tell(decision, float(rng.random()))
     return learner
-
-
-@pytest.mark.parametrize("name", ["plain", "anything"])
-@pytest.mark.parametrize("mask", [HALF, FEW, np.arange(9) == 4], ids=["half", "few", "one"])
-def test_estimates_of_allowed_actions_are_unbiased(name, mask):
-    learner = played(MAKERS[name](), mask=~mask)
-    # A function of the features: any values on actions that the proxy knows.
-    features, engine = learner.engine.features, learner.engine
-    w = np.random.default_rng(0).normal(size=features.shape[1] or 9) / 10
-    loss = features @ w if features.shape[1] else w
-    loss = 0.5 + 0.4 * (loss - loss.mean()) / np.ptp(loss)
-    if features.shape[1]:  # what of the loss the features can say, less the centre
-        coefficients, *_ = np.linalg.lstsq(features[mask], loss[mask] - engine.center, rcond=None)
-        loss[mask] = features[mask] @ coefficients + engine.center
-    mean, total, naive = np.zeros(9), 0.0, np.zeros(9)
-    everyone = learner.distribution
-    for one, decision in all_draws(learner, mask):
-        assert mask[decision.index]
-        before = inside.estimated_sums(one)
-        one.tell(decision, loss[decision.index])
-        mean += decision.probability * (inside.estimated_sums(one) - before)
-        total += decision.probability
-        # A wrong one: as if it had been drawn from the law of all actions.
-        value = loss[decision.index] - engine.center
-        if features.shape[1]:
-            sigma = features.T @ (everyone[:, None] * features)
-            x = features @ np.linalg.solve(sigma, features[decision.index]) * value
-        else:
-            x = np.eye(9)[decision.index] * value / everyone[decision.index]
-        naive += decision.probability * x
-    assert total == pytest.approx(1, abs=1e-12)
-    assert_allclose(mean[mask], loss[mask] - engine.center, atol=1e-9)
-    assert not np.allclose(naive[mask], loss[mask] - engine.center, atol=1e-3)
-    assert_allclose(mean[~mask], 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["ridge", "hindsight"])
@@ -240,24 +207,11 @@ def test_the_insured_learner_estimates_allowed_actions_without_bias(mask):
     assert moved[mask].all()
 
 
-class Stubborn:
-    """A policy of the user's, who always wants the same."""
-
-    def __init__(self, wish):
-        self.wish = wish
-
-    def propose(self):
-        return self.wish
-
-    def hear(self, index, loss):
-        pass
-
-
 def test_a_policy_of_your_own_may_wish_for_what_is_not_allowed():
     law = np.zeros(9)
     law[[0, 1]] = 0.25, 0.75
     for wish, expected in ((0, {0}), (4, {0, 8}), (law, {0}), (np.eye(9)[4], {0, 8})):
-        settings = {"horizon": 3000, "loss_range": (0, 1), "policy": Stubborn(wish)}
+        settings = {"horizon": 3000, "loss_range": (0, 1), "policy": Always(wish)}
         learner = kl.InsuredBandit(POINTS, kl.Gaussian(0.3), rng=0, **settings)
         for _ in range(5):
             decision = learner.ask(allowed=[0, 8])

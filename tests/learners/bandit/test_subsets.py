@@ -162,6 +162,7 @@ def test_estimates_of_those_awake_are_unbiased(kind, awake, seed):
         values = engine.features @ np.random.default_rng(seed).normal(size=engine.features.shape[1])
         values = 0.5 + 0.4 * values / np.abs(values).max()
     before, mean, total = inside.estimated_sums(learner), np.zeros(N), 0.0
+    everyone, naive = learner.distribution, np.zeros(N)
     law = inside.exp2(learner).outlook(None if awake.all() else awake)
     for row in np.flatnonzero(awake):
         one = copy.deepcopy(learner)
@@ -169,9 +170,13 @@ def test_estimates_of_those_awake_are_unbiased(kind, awake, seed):
         one.tell(one.ledger.made - 1, values[row])
         mean += law[row] * (inside.estimated_sums(one) - before)
         total += law[row]
+        if kind == "arms":  # wrong: as if it had been drawn from the law of all
+            naive[row] = law[row] * (values[row] - engine.center) / everyone[row]
     assert total == pytest.approx(1)
     assert_allclose(mean[awake], values[awake] - engine.center, atol=1e-8)
     assert_allclose(mean[~awake], 0, atol=1e-12)
+    if kind == "arms" and not awake.all():
+        assert np.abs(naive - mean)[awake].max() > 1e-3
 
 
 # What a subset needs to explore.

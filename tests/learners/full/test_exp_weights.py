@@ -10,6 +10,7 @@ from scipy import stats
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds
+from tests.support.hostile import game
 from tests.support.statistics import agrees, by_counts, by_law, differs
 
 POINTS, DISC = kl.Points(np.random.default_rng(5).random((40, 2))), kl.Ball(2)
@@ -203,19 +204,14 @@ def test_late_losses_stay_within_the_bound(horizon, delay):
     """The bound is pathwise in p_t·ℓ_t: no randomness in the comparison."""
     rng, points = np.random.default_rng(delay), kl.Points(np.eye(8))
     learner = make(points, kl.Linear(), horizon, loss_range=(0, 1), delay=delay if horizon else 0)
-    spent, total, waiting = 0.0, np.zeros(8), []
-    for t in range(200):
-        p = learner.distribution
+
+    def losses(t, p):
         loss = (rng.random(8) < 0.5) * 1.0
         loss[t // 50] = 0.0 if t % 3 else 1.0
-        spent, total = spent + p @ loss, total + loss
-        waiting.append((learner.ask(), loss))
-        if len(waiting) > delay:
-            learner.tell(*waiting.pop(0))
-    for pair in waiting:
-        learner.tell(*pair)
-    promise = learner.guarantee()
-    assert spent - total.min() <= promise.total
+        return loss
+
+    regret, promise = game(learner, losses, 200, late=delay).regrets.max(), learner.guarantee()
+    assert regret <= promise.total
     assert promise.valid
     assert (promise.terms["delay"] > 0) == (delay > 0)
     assert learner.diagnostics.late == (200 - 1 if delay else 0)

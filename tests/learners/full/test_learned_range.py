@@ -10,6 +10,7 @@ import pytest
 import koloss as kl
 from koloss.errors import LossOutOfBounds
 from tests.support.clauses import marks, remarks
+from tests.support.hostile import game
 
 N = 6
 POINTS = kl.Points(np.linspace(0, 1, N)[:, None])
@@ -45,13 +46,14 @@ def hostile(name, rounds, rng):
 
 def played(learner, loss, rounds):
     """Regret of the laws against the best action, and the largest range of a loss."""
-    paid, total, width = 0.0, np.zeros(N), 0.0
-    for t in range(rounds):
-        p = learner.distribution
+    widths = []
+
+    def losses(t, p):
         one = loss(t, p)
-        paid, total, width = paid + p @ one, total + one, max(width, np.ptp(one))
-        tell(learner, one)
-    return paid - total.min(), width
+        widths.append(np.ptp(one))
+        return one
+
+    return game(learner, losses, rounds).regrets.max(), max(widths)
 
 
 @pytest.mark.parametrize("horizon", [None, 120])

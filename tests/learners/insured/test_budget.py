@@ -18,6 +18,7 @@ from tests.learners.insured.inside import resumed
 from tests.learners.insured.test_every_path import Watcher
 from tests.support.copies import fresh_copy
 from tests.support.dips import dip
+from tests.support.hostile import game
 
 # The budget on every path.
 
@@ -154,11 +155,11 @@ def colluding(t):
 
 
 WORST = {
-    "fixed": lambda t, player: 1,
-    "switch": lambda t, player: 0 if t < 150 else 1,
-    "alternating": lambda t, player: t % 2,
-    "predictive": lambda t, player: int(np.argmax(player.distribution)),
-    "lure": lambda t, player: -1 - int(np.argmin(player.distribution)),
+    "fixed": lambda t, p: 1,
+    "switch": lambda t, p: 0 if t < 150 else 1,
+    "alternating": lambda t, p: t % 2,
+    "predictive": lambda t, p: int(np.argmax(p)),
+    "lure": lambda t, p: -1 - int(np.argmin(p)),
 }
 """Where the loss is 1, the others being 0; of lure: where it is 0, the others being 1."""
 
@@ -180,16 +181,16 @@ CASES = [(player, "patient") for player in PLAYERS] + [
 ROUNDS, SEEDS = 250, 2
 
 
-def regrets_of_game(learner, place, rounds=ROUNDS):
-    """Against every action."""
-    N, paid, total = len(learner.actions), 0.0, 0.0
-    for t in range(rounds):
-        at = place(t, learner)
-        losses = np.eye(N)[at] if at >= 0 else 1 - np.eye(N)[-1 - at]
-        decision = learner.ask()
-        learner.tell(decision, float(losses[decision.index]))
-        paid, total = paid + losses[decision.index], total + losses
-    return paid - total
+def regrets_of_game(learner, place):
+    """Of the decisions, against every action."""
+    N = len(learner.actions)
+
+    def losses(t, p):
+        at = place(t, p)
+        return np.eye(N)[at] if at >= 0 else 1 - np.eye(N)[-1 - at]
+
+    played = game(learner, losses, ROUNDS)
+    return played.paid - played.total
 
 
 @functools.cache
@@ -218,12 +219,12 @@ def test_bound_holds_in_the_worst_case(player, terms, arms, request):
     # 2 games. With 12 games each of 300 rounds, the largest ratio was 0.77 ± 0.03 (the worst action, a fixed loss, two arms).
     if terms != "default":
         request.getfixturevalue("patient")
-    for game in WORST if terms == "patient" else ("fixed", "predictive", "lure"):
-        mean, error, promise = mean_regret(player, terms, game, arms)
+    for place in WORST if terms == "patient" else ("fixed", "predictive", "lure"):
+        mean, error, promise = mean_regret(player, terms, place, arms)
         assert promise.valid
         assert not promise.is_trivial or terms in ("generous", "anytime")
-        assert mean <= promise.total, game
-        assert error <= promise.total / 3, game
+        assert mean <= promise.total, place
+        assert error <= promise.total / 3, place
 
 
 @pytest.mark.usefixtures("patient")

@@ -15,6 +15,7 @@ from tests.learners.insured.games import Always, kind, make, play
 from tests.learners.insured.inside import resumed, with_overdraft
 from tests.support import inside
 from tests.support.clauses import remarks
+from tests.support.hostile import game
 
 PRICES = kl.Points(np.linspace(1, 3, 30)[:, None])
 pytestmark = pytest.mark.usefixtures("patient")
@@ -238,17 +239,8 @@ def test_whole_epochs_of_a_learner_that_sleeps():
 def against_a_predictor(learner, rounds, d):
     """Pseudo-regret against the best action, where the loss is largest at the action that is most likely; told d rounds late."""
     K = kl.Gaussian(0.5)(PRICES.X, PRICES.X)
-    queue, means, paid = deque(), np.zeros(30), 0.0
-    for _ in range(rounds):
-        p = learner.distribution
-        losses = 0.05 + 0.9 * K[int(np.argmax(p))]
-        decision = learner.ask()
-        means += losses
-        paid += float(p @ losses)
-        queue.append((decision, float(losses[decision.index])))
-        if len(queue) > d:
-            learner.tell(*queue.popleft())
-    return paid - means.min()
+    predict = lambda t, p: 0.05 + 0.9 * K[int(np.argmax(p))]  # noqa: E731
+    return game(learner, predict, rounds, late=d).regrets.max()
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from tests.learners.insured.games import POINTS, kind, make
 from tests.learners.insured.inside import is_robust, law_of, stage_of
 from tests.support import inside
 from tests.support.clauses import remarks
+from tests.support.hostile import game
 
 SIZE = len(POINTS.X)
 
@@ -81,15 +82,11 @@ def test_every_path_stays_within_what_is_charged(game):
 
 def test_hostile_losses_end_the_stage_and_the_regret_is_within_the_bound():
     learner = learned(horizon=1500)
-    loss, paid, total, ends = chase(learner, lambda t: 1.0 if t < 400 else 50.0), 0.0, np.zeros(SIZE), []  # fmt: skip
-    for t in range(1500):
-        values, decision = loss(t), learner.ask()
-        learner.tell(decision, values[decision.index])
-        paid, total = paid + values[decision.index], total + values
-        ends += [values.min(), values.max()]
+    loss = chase(learner, lambda t: 1.0 if t < 400 else 50.0)
+    played = game(learner, lambda t, p: loss(t), 1500)
     assert learner.alarms
     assert is_robust(learner)
-    assert paid - total.min() <= learner.guarantee().total * (max(ends) - min(ends))
+    assert played.in_hindsight <= learner.guarantee().total * played.width
 
 
 def test_terms_of_the_bound():

@@ -18,6 +18,7 @@ from tests.learners.insured.games import POINTS, Always, Calls, make
 from tests.learners.insured.inside import is_robust, law_of, stage_of
 from tests.learners.insured.small_games import chance
 from tests.support import inside
+from tests.support.hostile import game
 
 LIMITS = {0: (0.1, 1.0), (1, 2, 3): (0.0, 0.05), tuple(range(20, 30)): (0.05, 0.4)}
 SHARES = Shares.of(LIMITS, 30)
@@ -351,17 +352,8 @@ def test_regret_against_the_best_law_is_within_the_bound(policy, request):
         request.getfixturevalue("patient")
     said = {"policy": Always(25)} if own else {}
     learner = make(points, kernel, horizon=n, shares=LIMITS, **said)
-    total, paid = np.zeros(30), 0.0
-    for _ in range(n):
-        p = learner.distribution
-        losses = K[np.argmax(p)]
-        total += losses
-        paid += p @ losses
-        decision = learner.ask()
-        learner.tell(decision, losses[decision.index])
-    promise = learner.guarantee()
-    inside = sum(promise.terms.values())
-    best = -SHARES.best(-total)
-    assert paid - best <= inside
-    assert best > total.min() + 10  # against one action the shares cost more
-    assert paid - total.min() <= inside + promise.price
+    played, promise = game(learner, lambda t, p: K[np.argmax(p)], n), learner.guarantee()
+    inside, best = sum(promise.terms.values()), -SHARES.best(-played.total)
+    assert played.mean - best <= inside
+    assert best > played.total.min() + 10  # against one action the shares cost more
+    assert played.regrets.max() <= inside + promise.price
