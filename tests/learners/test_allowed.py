@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 
 import numpy as np
 import pytest
@@ -130,38 +129,6 @@ def test_a_mask_of_all_is_none(name):
         one.tell(first, loss_of(one, first.index))
         two.tell(second, loss_of(two, second.index))
     assert one.guarantee() == two.guarantee()
-
-
-BAD = {
-    "nothing": (np.zeros(9, dtype=bool), ValueError, "`allowed` must leave an action, got none"),
-    "empty": ([], ValueError, "`allowed` must leave an action, got none"),
-    "short": ([True, False], ValueError, "`allowed` must have 9 truth values, got 2"),
-    "long": ([True] * 10, ValueError, "`allowed` must have 9 truth values, got 10"),
-    "nan": ([math.nan] * 9, TypeError, "`allowed` must be 9 truth values, or rows, or params"),
-    "masked": (np.ma.array([True] * 9, mask=[True] * 9), TypeError, "`allowed` must be 9 truth"),
-    "floats": ([0.0, 1.0], TypeError, "`allowed` must be 9 truth values"),
-    "zeros and ones": ([0, 1, 0, 1, 1, 1, 1, 1, 1], ValueError, "`allowed` must not repeat a row"),
-    "below": ([-1], ValueError, "`allowed` must have rows from 0 to 8, got -1"),
-    "beyond": ([0, 9], ValueError, "`allowed` must have rows from 0 to 8, got 9"),
-    "a row": (3, TypeError, "`allowed` must be 9 truth values"),
-    "table": (np.ones((9, 1), dtype=bool), TypeError, "`allowed` must be 9 truth values"),
-    "ragged": ([[True], [True, False]], TypeError, "`allowed` must be 9 truth values"),
-    "text": ("all", TypeError, "`allowed` must be 9 truth values"),
-    "function": (lambda p: True, TypeError, "`allowed` must be 9 truth values"),
-    "params": ({"x": 1}, TypeError, "`allowed` must be rows where the actions are not those of a"),
-    "several params": ([{"x": 1}], TypeError, "`allowed` must be rows where the actions are not"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["plain", "insured-era", "exp-weights"])
-def test_bad_masks_change_nothing(name):
-    learner = MAKERS[name]()
-    before = learner.state()["digest"]
-    for mask, error, message in BAD.values():
-        for count in (None, 3):
-            with pytest.raises(error, match=message):
-                learner.ask(count, allowed=mask)
-    assert learner.state()["digest"] == before
 
 
 def test_where_there_are_no_points_masks_are_refused():

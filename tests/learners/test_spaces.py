@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -99,19 +98,6 @@ def test_a_space_its_points_and_their_rows_play_alike(name):
         assert len({(d.index, d.probability) for d in decisions}) == 1
         for learner, decision in zip(learners, decisions, strict=True):
             learner.tell(decision, loss_of(learner, t))
-
-
-@every
-def test_told_by_params_is_told(name):
-    by_decision, by_params = MAKERS[name](), MAKERS[name]()
-    for t in range(12):
-        first, second = by_decision.ask(), by_params.ask()
-        by_decision.tell(first, loss_of(by_decision, t))
-        by_params.tell(second.params, loss_of(by_params, t))
-        if t == 6:
-            by_params = pickle.loads(pickle.dumps(by_params))
-    assert_array_equal(by_decision.distribution, by_params.distribution)
-    assert len(by_params.ledger) == 0
 
 
 @every

@@ -265,14 +265,6 @@ def test_estimates_never_exceed_kappa(rng):
                 assert largest <= rates.kappa * (1 + 1e-9)
 
 
-def test_single_asks_go_on_when_what_was_drawn_ahead_is_used_up():
-    learner = make(2, batch=100, horizon=10**6)
-    seen = [learner.ask() for _ in range(100)]
-    assert {decision.epoch for decision in seen} == {1}
-    assert len({tuple(decision.action) for decision in seen}) == 100
-    assert learner.ask().epoch == 2
-
-
 # The bound.
 
 

@@ -8,7 +8,6 @@ import pytest
 import koloss as kl
 from tests.learners.bandit.test_contexts import (
     LAWS,
-    PRICES,
     learner_of,
     linear_losses,
     mean_change,
@@ -77,17 +76,6 @@ def test_the_bound_is_that_of_as_many_actions():
         (lambda: stock(MASKS * 2), r"`allowed` must be truth values of shape \(4, actions\)"),
         (lambda: stock([[1, 0], [1], [1], [1]]), r"`allowed` must be truth values"),
         (lambda: stock(np.eye(4, 5, k=2) == 1), "`allowed` must leave an action in every context, got none in row 3"),
-        (lambda: learner_of(stock(MASKS[:, :4])), "`allowed` of `contexts` must have 5 columns.*got 4"),
-        (lambda: learner_of(stock(), horizon=None), "each context has a learner of its own"),
-        (lambda: learner_of(kl.Contexts(["a"], allowed=[[1, 0, 0, 0, 1]])), "one context is given"),
-        (
-            lambda: kl.InsuredBandit(PRICES, kl.Gaussian(0.5), horizon=500, loss_range=(0, 1), contexts=stock()),
-            "where a policy is insured",
-        ),
-        (
-            lambda: kl.BanditExpWeights(kl.Box([0], [1]), kl.Gaussian(0.5), horizon=500, loss_range=(0, 1), contexts=stock()),
-            "`actions` must be Points where `contexts` allow some",
-        ),
     ],
 )  # fmt: skip
 def test_what_is_refused(make, message):

@@ -150,17 +150,6 @@ def test_drift_ends_an_epoch_no_later_than_the_exact_test(bonus):
     assert epochs > 5
 
 
-def test_estimates_never_exceed_kappa(rng):
-    # η|ŵ'φ| ≤ κ for every action and loss at the bound (theory A3).
-    learner = make(rank=6, horizon=100_000)
-    rates = learner.rates
-    for scale in (0, 10, 1e3, 1e5):
-        inside.exp2(learner).theta = rng.normal(size=7) * scale
-        directions, _ = next_estimates(learner)
-        largest = rates.learning_rate * 0.5 * np.abs(directions @ learner.engine.features.T).max()
-        assert largest <= rates.kappa * (1 + 1e-9)
-
-
 # The three traps of theory A3.
 
 
@@ -287,6 +276,13 @@ def test_compact_set_through_a_net():
     error = np.abs(kl.Gaussian(0.7)(proxy.points.X, Y) - proxy.features @ proxy(Y).T).max()
     assert error <= learner.epsilon
     assert learner.epsilon < 0.7 * proxy.epsilon
+
+
+def test_ready_proxy_and_design_are_used():
+    proxy = kl.kernel_pca(kl.Gaussian(0.4), SQUARE, rank=6)
+    learner = make(proxy=proxy, rank=6, design=kl.uniform_design(proxy), loss_range=None)
+    np.testing.assert_allclose(learner.engine.weights, 1 / 40)
+    assert (learner.rank, learner.engine.proxy) == (6, "kernel PCA")
 
 
 def test_sample_that_does_not_span_falls_back_to_the_exact_covariance(monkeypatch):

@@ -362,27 +362,3 @@ def test_differences_of_posynomials_are_searched():
             learner.tell(learner.ask(), loss)
         assert minima_are_global(learner.guarantee()) is None
         assert learner.diagnostics.certificate == "local only"
-
-
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({"mixing_rate": 1.5}, "`mixing_rate` must be at most 1, got 1.5"),
-        ({"mixing_rate": 0.0}, "`mixing_rate` must be positive"),
-        ({"learning_rate": -1.0}, "`learning_rate` must be positive"),
-        ({"first": [2.0, 0.0]}, "`first` must be an action"),
-        ({"first": [0.1]}, "`first` must have 2 columns"),
-        ({"tuning": "best"}, "`tuning` must be one of"),
-        ({"horizon": 0}, "`horizon` must be at least 1"),
-    ],
-)
-@pytest.mark.parametrize("finite", [False, True])
-def test_bad_settings(settings, message, finite):
-    actions = kl.Points(np.eye(2)) if finite else kl.Ball(2)
-    with pytest.raises((TypeError, ValueError), match=message):
-        kl.ConditionalGradient(actions, **{"kernel": kl.Linear(), "horizon": 9, **settings})
-
-
-def test_no_oracle_no_game():
-    with pytest.raises(TypeError, match="no oracle for PosynomialLoss on Ball"):
-        make(kl.Ball(2), kl.Posynomial([[1, 0], [0, 1]]), 10, first=[0.5, 0.5])

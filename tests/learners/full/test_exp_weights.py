@@ -13,8 +13,7 @@ from koloss.errors import LossOutOfBounds
 from tests.support.hostile import game
 from tests.support.statistics import agrees, by_counts, by_law, differs
 
-POINTS, DISC = kl.Points(np.random.default_rng(5).random((40, 2))), kl.Ball(2)
-LEFT = kl.LinearLoss([1.0, 0.0])
+POINTS = kl.Points(np.random.default_rng(5).random((40, 2)))
 
 
 def make(actions, kernel, horizon, **settings):
@@ -285,32 +284,6 @@ def test_sides_of_length_zero_do_not_count():
     line = make(kl.Box([0], [1]), kl.Linear(), 100, loss_norm=flat.game.norm)
     assert flat.guarantee().total == pytest.approx(line.guarantee().total)
     assert flat.ask().action[1] == 2
-
-
-BAD_SETTINGS = [
-    ({"actions": [[0.0, 1.0]]}, TypeError, "`actions` must be an ActionSet"),
-    ({"kernel": "gaussian"}, TypeError, "`kernel` must be a Kernel"),
-    ({"horizon": 0}, ValueError, "`horizon` must be at least 1"),
-    ({"loss_norm": -1}, ValueError, "`loss_norm` must be positive"),
-    ({"loss_range": (1, 1)}, ValueError, "`loss_range` must be"),
-    ({"tuning": "best"}, ValueError, "`tuning` must be one of"),
-    ({"delay": -1}, ValueError, "`delay` must be at least 0"),
-    ({"learning_rate": 0}, ValueError, "`learning_rate` must be positive"),
-    ({"particles": 1}, ValueError, "`particles` must be at least 2"),
-    ({"compression": -0.1}, ValueError, "`compression` must be at least 0"),
-    ({"horizon": None, "tuning": "paper"}, ValueError, "must be left out without a horizon"),
-    ({"prior": np.eye(40)[0]}, ValueError, "`prior` must be positive everywhere"),
-    ({"prior": LEFT}, TypeError, "`prior` must be"),
-    ({"actions": DISC, "prior": np.ones(3)}, TypeError, "`prior` must be a Loss on a compact set"),
-    ({"actions": DISC, "prior": LEFT}, TypeError, "`loss` must be a KernelLoss"),
-]
-
-
-@pytest.mark.parametrize("given, error, message", BAD_SETTINGS)
-def test_bad_settings(given, error, message):
-    settings = {"actions": POINTS, "kernel": kl.Gaussian(0.4), "horizon": 10} | given
-    with pytest.raises(error, match=message):
-        kl.ExpWeights(settings.pop("actions"), **settings)
 
 
 def test_points_have_no_density():

@@ -157,19 +157,6 @@ def test_the_papers_tuning():
 # Where it can be played.
 
 
-@pytest.mark.parametrize(
-    "actions, kernel",
-    [
-        (kl.Ball(2), kl.Gaussian(0.5)),
-        (kl.Box([0, 0], [1, 1]), kl.Quadratic()),
-        (kl.PositiveBall(2, lower=0.1), kl.Posynomial([[1, 0], [0, 1]])),
-    ],
-)
-def test_no_projection_no_game(actions, kernel):
-    with pytest.raises(TypeError, match=r"no tractable projection .* ConditionalGradient"):
-        make(actions, kernel, 10)
-
-
 def test_coarse_projections_are_paid_for():
     """A large tolerance: the bound grows by G√tolerance a round, and is kept."""
     kernel, rng, n = kl.Gaussian(0.2), np.random.default_rng(0), 60

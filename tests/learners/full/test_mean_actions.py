@@ -123,26 +123,3 @@ def test_a_loss_can_be_late_by_the_whole_diameter_at_most(kind, rate):
         learner.tell(learner.ask(), kl.LinearLoss([1.0]))
     learner.tell(first, kl.LinearLoss([-1.0]))
     assert learner.guarantee().terms["delay"] == pytest.approx(2.0)  # the leader: not 50 η G²/2
-
-
-POINTS = {
-    "one": np.ones((1, 2)),
-    "equal": np.ones((5, 2)),
-    "zero": np.zeros((3, 2)),
-    "almost equal": np.ones((4, 2)) + 1e-9 * np.arange(4)[:, None],
-    "tiny": 1e-9 * np.eye(2),
-    "huge": 1e6 * np.eye(2),
-}
-
-
-@each
-@pytest.mark.parametrize("points", POINTS.values(), ids=POINTS)
-@pytest.mark.parametrize("tuning", ["sharp", "paper"])
-def test_degenerate_points(kind, points, tuning):
-    learner = kind(kl.Points(points), kl.Linear(), horizon=20, loss_norm=1.0, tuning=tuning, rng=0)
-    losses = [kl.LinearLoss([0.6 * (-1) ** t, 0.8]) for t in range(19)] + [kl.LinearLoss([0, 0])]
-    suffered, promise = regret(learner, losses), learner.guarantee(printed=False)
-    assert suffered <= promise.total + 1e-12 * float(np.abs(points).max())
-    if len(np.unique(points, axis=0)) == 1:
-        assert promise.total == 0
-    assert learner.distribution.sum() == pytest.approx(1)

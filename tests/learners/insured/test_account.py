@@ -90,24 +90,6 @@ def test_an_entry_can_raise_the_account_by_all_it_may(weight):
     assert account.used == pytest.approx(1 + weight * reach)
 
 
-@given(
-    used=st.floats(-5, 5),
-    out=st.integers(0, 5),
-    budget=st.floats(0, 8),
-    overdraft=st.sampled_from([0.0, 2.5, math.inf]),
-    count=st.integers(1, 6),
-)
-def test_rounds_drawn_together_are_rounds_drawn_one_by_one(used, out, budget, overdraft, count):
-    together, singly = account_at([used, used - 1], out), account_at([used, used - 1], out)
-    allowed = True
-    for _ in range(count):
-        allowed = allowed and singly.may_draw(budget, overdraft)
-        singly.draw()
-    assert together.may_draw(budget, overdraft, count) == allowed
-    together.draw(count)
-    assert together.outstanding == singly.outstanding == out + count
-
-
 # The promise on every path (Theorem F5.4).
 
 

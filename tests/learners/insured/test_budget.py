@@ -78,19 +78,12 @@ def fresh(name):
     return make(points, game.kernel, horizon=game.rounds).state()
 
 
-def played(name, seed, rounds=None, *, count=None, late=0):
-    """The learner after a game, in batches or with late losses, and its regret."""
-    game, waiting = dip(name), []
-    learner = resumed(fresh(name), seed)
-    adversary, paid, total = game.make(seed), 0.0, 0.0
-    for t in range((rounds or game.rounds) // (count or 1)):
-        losses = adversary(t, learner)
-        waiting.append((learner.ask(count), losses))
-        if len(waiting) > late:
-            decision, then = waiting.pop(0)
-            learner.tell(decision, then[decision.index])
-            paid, total = paid + np.sum(then[decision.index]), total + then * (count or 1)
-    return learner, paid - total.min()
+def played(name, seed, rounds=None):
+    """The learner after a game, and its regret."""
+    place, learner = dip(name), resumed(fresh(name), seed)
+    adversary = place.make(seed)
+    losses = lambda t, p: adversary(t, learner)  # noqa: E731
+    return learner, game(learner, losses, rounds or place.rounds).in_hindsight
 
 
 @pytest.mark.slow
@@ -136,14 +129,6 @@ def test_a_terrible_policy_is_stopped(request):
         assert not learner.guarantee().is_trivial
         stopped[early].append(alarm.round)
     assert all(a < b for a, b in zip(stopped[True], stopped[False], strict=True))
-
-
-@pytest.mark.slow
-def test_batches_and_late_losses_do_not_stop_a_good_policy():
-    # Told one by one there is no alarm, either.
-    for seed in range(2):
-        for way in ({"count": 2}, {"count": 5}, {"count": 20}, {"late": 5}):
-            assert played("stationary", seed, 1000, **way)[0].alarms == []
 
 
 # The worst case.

@@ -306,22 +306,6 @@ def test_who_forgets_begins_with_the_bandwidth_of_all_losses():
     assert short - first >= 3  # which is where it would be without the others
 
 
-def test_a_kernel_of_ones_own_is_taken_at_its_word():
-    assert narrower(kl.Gaussian(0.1), ENGINE) is None
-    features, _ = forecast_space(kl.Gaussian(0.1), ENGINE, None)
-    assert features is ENGINE.features
-
-
-def test_unrelated_arms_have_one_prior():
-    engine = engine_of(kl.White(), np.arange(6.0)[:, None])
-    priors = Priors.of(kl.White(), engine)
-    assert priors.keys(priors.start) == [priors.start]
-    forecaster = feed(
-        Forecaster(engine.features, priors), np.arange(60) % 6, np.arange(60) % 6 / 10
-    )
-    np.testing.assert_allclose(forecaster.mean, np.arange(6) / 10, atol=1e-3)
-
-
 # The choice between regressions.
 
 
@@ -364,14 +348,6 @@ def test_the_likeliest_of_late_is_trusted():
         )
     assert set(trusted[60:100]) == {0}
     assert 1 in trusted[100:130]
-
-
-def test_before_anything_is_heard_it_is_the_prior():
-    forecaster = Forecaster(FEATURES)
-    np.testing.assert_array_equal(forecaster.mean, np.zeros(25))
-    signal = UNIFORM / (1 + USUAL)
-    np.testing.assert_allclose(forecaster.deviation**2, signal * np.diag(GRAM), rtol=1e-12)
-    assert forecaster.trusted == 0
 
 
 def test_samples_have_the_posterior_law():

@@ -150,18 +150,6 @@ class Fussy(Always):
         super().hear(index, loss)
 
 
-def test_a_policy_hears_in_its_turn_and_in_order():
-    policy = Fussy(3)
-    learner = insured(policy=policy)
-    decisions = [learner.ask() for _ in range(HOLD)]
-    losses = np.linspace(0.1, 0.6, HOLD)
-    learner.tell(decisions[::-1], losses[::-1])
-    assert policy.heard == []
-    for k in range(HOLD):
-        learner.ask()
-        assert [loss for _, loss in policy.heard] == losses[: k + 1].tolist()
-
-
 def test_a_policy_that_fails_to_hear():
     policy = Fussy(3)
     learner = insured(policy=policy)
@@ -183,26 +171,7 @@ def test_a_policy_that_fails_to_hear():
     assert [loss for _, loss in policy.heard] == [0.2, 0.3]
 
 
-# Snapshots and settings.
-
-
-def test_settings():
-    for make in (insured, robust):
-        assert make().settings.planned_delay == HOLD
-        assert make(delay=9).settings.planned_delay == 9
-        assert make(hold=0).settings.planned_delay == 0
-        with pytest.raises(ValueError, match="`batch` must be 1 where `hold` is positive, got 2"):
-            make(batch=2)
-    with pytest.raises(ValueError, match="`hold` must be 0 where `regret` is 'hindsight', got 6"):
-        robust(regret="hindsight")
-    assert f"hold={HOLD}" in repr(insured())
-    for bad in (-1, 1.5, "all", None, True):
-        with pytest.raises((TypeError, ValueError), match="`hold` must be"):
-            insured(hold=bad)
-        with pytest.raises((TypeError, ValueError), match="`hold` must be"):
-            robust(hold=bad)
-    with pytest.raises(ValueError, match="`hold` must be 0 with a `loss_range` of 'learn'"):
-        insured(loss_range="learn")
+# In batches.
 
 
 def test_on_a_ball_and_in_batches():

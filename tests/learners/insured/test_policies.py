@@ -114,14 +114,6 @@ def test_losses_before_the_one_that_failed_have_been_told():
         learner.tell(batch[0], 0.1)
 
 
-def test_what_is_no_policy_is_refused():
-    for policy, got in ((3, "int"), (None, "NoneType"), (object(), "object"), (["ucb"], "tuple")):
-        with pytest.raises(TypeError, match=f"`policy` must be .*{got} without propose"):
-            make(policy=policy)
-    with pytest.raises(TypeError, match=r"`policy` must be .*Half without hear"):
-        make(policy=type("Half", (), {"propose": lambda self: 0})())
-
-
 @pytest.mark.usefixtures("patient")
 def test_a_law_cannot_be_changed_afterwards():
     law = np.eye(30)[4].copy()
@@ -167,18 +159,6 @@ def test_a_policy_with_a_state_goes_on_exactly(tmp_path):
     assert digest(again) == digest(halves)
     assert policy.at == halves.settings.policy.at
     assert played + play(again, kind, 50) == expected
-
-
-def test_a_law_that_was_looked_at_is_kept(tmp_path):
-    laws = [np.eye(30)[4], np.ones(30) / 30]
-    learner = make(policy=Calls(lambda count: laws[count % 2]))
-    p = learner.distribution
-    kl.save_state(tmp_path / "state.npz", learner.state())
-    state = kl.load_state(tmp_path / "state.npz")
-    again = resumed(state, policy=Always(9))
-    np.testing.assert_array_equal(again.distribution, p)
-    again.ask()
-    assert again.distribution[9] > 0.5
 
 
 def test_a_missing_policy_is_missed_when_it_is_needed():

@@ -88,37 +88,6 @@ def test_the_insurance_has_a_kernel_of_its_own():
 # What can be said.
 
 
-BAD = {
-    "no range": ({"loss_range": None}, "`loss_range` must be .*got None"),
-    "trigger": ({"trigger": 0.0}, "`trigger` must be positive, got 0"),
-    "trigger NaN": ({"trigger": float("nan")}, "`trigger` must be finite, got nan"),
-    "trigger text": ({"trigger": "much"}, "`trigger` must"),
-    "trigger nothing": ({"trigger": None}, "`trigger` must be a number, got None"),
-    "premium": ({"premium": -1}, "`premium` must be positive, got -1"),
-    "width": ({"width": -0.1}, "`width` must be at least 0, got -0.1"),
-    "width text": ({"width": "wide"}, "`width` must be a number, got 'wide'"),
-    "policy": ({"policy": "greedy"}, "`policy` must be one of 'ucb', .* got 'greedy'"),
-    "policies": ({"policy": ["ucb", "thompson"]}, "`policy` must be .*got tuple without propose"),
-    "robust kernel": ({"robust_kernel": 5}, "`robust_kernel` must be a Kernel, .* got int"),
-    "robust kernel text": (
-        {"robust_kernel": "rough"},
-        "`robust_kernel` must be one of 'any', 'auto'",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_settings(name):
-    settings, message = BAD[name]
-    with pytest.raises((TypeError, ValueError), match=message):
-        make(**settings)
-
-
-def test_the_range_of_losses_must_be_given():
-    with pytest.raises(TypeError, match="loss_range"):
-        kl.InsuredBandit(POINTS, kl.Gaussian(0.4), horizon=100)
-
-
 def test_the_forecast_has_the_prior_of_the_kernel():
     # That of its Gram matrix, scaled to 1, and a constant that may be large.
     learner = make(kl.Points(np.random.default_rng(1).random((20, 2))), kl.Polynomial(2))

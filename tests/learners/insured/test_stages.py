@@ -105,20 +105,6 @@ def test_a_policy_that_waits_sits_out_and_goes_on():
 # Handing over.
 
 
-def test_losses_of_policies_between_do_not_move_the_robust_learner():
-    # It hears its own losses alone, in the order in which they are told.
-    learner = make()
-    old = [learner.ask() for _ in range(5)]
-    learner.hand_over()
-    new = [learner.ask() for _ in range(4)]
-    alone = resumed(learner.state())
-    for decision in (new[0], *old[:3], new[1], *old[3:], new[2], new[3]):
-        learner.tell(decision, 0.25 * (decision.id % 4))
-    for decision in new:
-        alone.tell(decision, 0.25 * (decision.id % 4))
-    np.testing.assert_array_equal(stage_of(learner).theta, stage_of(alone).theta)
-
-
 def test_handing_over_again_changes_nothing():
     learner = make()
     learner.hand_over()

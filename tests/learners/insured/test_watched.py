@@ -202,18 +202,6 @@ def test_no_outcome_of_a_round_leaves_the_budget(place, kind, cap):
         assert less_fails > made / 2
 
 
-def test_rate_needed_by_hand():
-    stage, capped, uncapped = (make_stage(cap=cap) for cap in (math.inf, 10.0, None))
-    for one in (stage, capped, uncapped):
-        one.account.total = np.linspace(-24, 2, N)
-    reach, largest = stage.exploration.reach(3), stage.exploration.largest
-    room = 49 - np.linspace(-24, 2, N)
-    assert stage.rate_needed(3, 50.0) == pytest.approx(np.max(reach / room))
-    assert stage.rate_needed(3, 3.0) == math.inf  # no room at all
-    assert capped.rate_needed(3, 1e9) == pytest.approx(largest / 10)
-    assert uncapped.rate_needed(3, 1e9) == pytest.approx(max(np.max(reach / 1e9), largest / 1e9))
-
-
 def test_suspicion_explores_more_and_a_ceiling_stops():
     stage = make_stage()
     zero = np.zeros(N)
@@ -233,15 +221,6 @@ def test_suspicion_explores_more_and_a_ceiling_stops():
     enough = 1 + float(np.max(stage.exploration.reach(0))) / CEILING
     assert stage.next_round(0, zero, enough * 1.0001).rate == pytest.approx(CEILING, rel=1e-3)
     assert stage.next_round(0, zero, enough * 0.9) == "budget"
-
-
-def test_losses_that_are_predicted_well_may_use_less_of_the_room():
-    stage, zero = make_stage(), np.zeros(N)
-    stage.bets = Bets(explored_rounds=1, explored_mean=1.0)  # no suspicion
-    needed = stage.rate_needed(0, 1e4)
-    for heard, noise, times in ((0, 0.0, 1 / JUMP), (9990, 397.5, 3 * 0.2 / JUMP), (10**6, 0.0, 1)):
-        stage.heard, stage.noise = heard, noise  # with ten losses of variance 1/4 before
-        assert stage.next_round(0, zero, 1e4).rate == pytest.approx(times * needed, rel=1e-3)
 
 
 def test_a_loss_is_entered_with_the_weight_that_fits():
@@ -365,20 +344,6 @@ def known_for_long(stage, gaps, rounds):
     """How much worse every action is, for so many rounds in which the best one was played."""
     stage.forecaster = Known(gaps - 0.4)
     stage.account.total = -rounds * gaps
-
-
-def test_when_a_design_is_made_anew():
-    stage = make_stage()
-    stage.forecaster = Known(np.zeros(N))
-    assert not stage.redesign(50.0, 100.0)  # no gaps
-    known_for_long(stage, np.linspace(0, 0.3, N), 300)
-    assert stage.redesign(50.0, 100.0)
-    number = stage.exploration.number
-    assert not stage.redesign(50.0, 100.0)  # nothing has changed since
-    known_for_long(stage, np.linspace(0.9, 0, N), 1000)
-    assert stage.redesign(50.0, 100.0)
-    assert stage.exploration.number == number + 1
-    assert not stage.redesign(1.0, now=True)  # no room
 
 
 @pytest.mark.parametrize("design", DESIGNS)
