@@ -1,4 +1,4 @@
-"""`ask(allowed=...)`: the law of a request among some of the actions, its estimates, its snapshots, and bad masks."""
+"""`ask(allowed=...)`: estimates of a request among some of the actions, what is said of them, and policies that wish for others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Algorithm 1 on a ball: its covariance and estimates by quadrature, the design, the bound, snapshots, settings.
+"""Algorithm 1 on a ball: its covariance and estimates by quadrature, the design, the bound, settings of a net.
 
-The level of the statistical tests together is 10⁻⁵, split evenly; seeds are fixed. The regret tests are of the kind of
-`test_bandit_regret`: bounds on expectations, far from tight.
+Regret is compared as in `test_no_game`: with bounds on expectations, which are far from tight.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The bandit learner with contexts: estimates by enumeration, one context, late losses, snapshots, what is refused."""
+"""The bandit learner with contexts: estimates by enumeration, laws and drifts, one context, late losses."""
 
 from __future__ import annotations
 

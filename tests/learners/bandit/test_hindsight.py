@@ -332,7 +332,7 @@ def test_what_is_not_proved_says_so(monkeypatch):
     assert make(batch="auto").batch > 1
 
 
-# Settings and snapshots.
+# Rates.
 
 
 def test_rates_of_ones_own():

@@ -131,10 +131,7 @@ def test_quadratics_on_the_ball_follow_the_exact_density():
 @pytest.mark.slow
 @pytest.mark.parametrize("box", [False, True], ids=["disc", "square"])
 def test_gaussian_losses_by_particles_agree_with_a_fine_net(box):
-    """Independent runs, one draw each: 150 populations after 40 rounds against the density on a net.
-
-    False-alarm level 1e-3; a net distribution with half the learning rate is the negative control.
-    """
+    """Independent runs, one draw each: 150 populations after 40 rounds against the density on a net."""
     actions = kl.Box([-2, -2], [2, 2]) if box else kl.Ball(2, 2.0)
     kernel, draws = kl.Gaussian(0.6), []
     losses = [bump(np.random.default_rng(k), kernel) for k in range(40)]

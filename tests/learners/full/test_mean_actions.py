@@ -1,4 +1,4 @@
-"""What is proved of Algorithms 3 and 4 alike: regret, delays and degenerate sets.
+"""What is proved of Algorithms 3 and 4 alike: regret, and late losses.
 
 Regret here has no randomness: the loss of a round is ⟨w_t, X_t⟩, the mean over the player's coin.
 """

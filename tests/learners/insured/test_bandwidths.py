@@ -1,4 +1,4 @@
-"""Kernels at other bandwidths, the priors made of them, and learners with kernels of all kinds."""
+"""Kernels at other bandwidths, and the priors made of them."""
 
 from __future__ import annotations
 

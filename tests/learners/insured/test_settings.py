@@ -1,4 +1,4 @@
-"""Extreme games and bad settings."""
+"""Games that are short or small, and kernels of the insurance and of the forecast."""
 
 from __future__ import annotations
 
@@ -83,9 +83,6 @@ def test_the_insurance_has_a_kernel_of_its_own():
     assert abs(near[0]) > 1e-3
     mean = inside.forecaster(alone).mean
     assert abs(mean[16] - mean[0]) < 1e-6  # negative control: unrelated
-
-
-# What can be said.
 
 
 def test_the_forecast_has_the_prior_of_the_kernel():

@@ -1,4 +1,4 @@
-"""Stages over one ledger: late losses, batches, handing over, and snapshots at any moment."""
+"""Stages over one ledger: late losses, batches, and handing over."""
 
 from __future__ import annotations
 
