@@ -179,6 +179,7 @@ BAD = [
     ("weights", {"delay": -1}, "`delay` must be at least 0"),
     ("weights", {"learning_rate": 0}, "`learning_rate` must be positive"),
     ("weights", {"particles": 1}, "`particles` must be at least 2"),
+    ("weights, disc", {"particles": 10**12}, "`particles` must be at most 1000000000"),
     ("weights", {"compression": -0.1}, "`compression` must be at least 0"),
     ("weights", {"horizon": None, "tuning": "paper"}, "must be left out without a horizon"),
     ("weights", {"prior": np.eye(30)[0]}, "`prior` must be positive everywhere"),

@@ -136,12 +136,6 @@ def test_degenerate_points(name, points, kernel):
         assert learner.guarantee().total == 0
 
 
-@pytest.mark.parametrize("particles", [10**12, 10**18])
-def test_more_particles_than_memory(particles):
-    with pytest.raises(ValueError, match="`particles` must be at most 1000000000"):
-        make("weights", kl.Ball(2), kl.Matern(1.5, 0.5), particles=particles)
-
-
 @pytest.mark.parametrize("name", ["bandit", "insured"])
 def test_delays_far_beyond_the_horizon_have_a_bound(name):
     box, kernel = kl.Box([0.0], [1.0]), kl.Linear()

@@ -55,11 +55,6 @@ def loss_of(learner, t):
     return kl.KernelLoss(KERNEL, POINTS.X[t % N : t % N + 1], [0.9])
 
 
-def test_the_space_has_what_these_tests_need():
-    assert N == 9
-    assert {"method": "random", "threads": 1} in POINTS.params
-
-
 @every
 def test_decisions_have_params(name):
     learner = MAKERS[name]()

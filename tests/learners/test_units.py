@@ -20,7 +20,9 @@ BANDITS = {
     "hindsight": (kl.BanditExpWeights, {"regret": "hindsight"}),
     "learned": (kl.BanditExpWeights, {"loss_range": "learn"}),
     "learned, anytime": (kl.BanditExpWeights, {"loss_range": "learn", "horizon": None}),
+    "held": (kl.BanditExpWeights, {"hold": 3}),
     "insured": (kl.InsuredBandit, {}),
+    "insured, held": (kl.InsuredBandit, {"hold": 3}),
     "insured, learned": (kl.InsuredBandit, {"loss_range": "learn"}),
 }
 """Learners on points that are told one number."""

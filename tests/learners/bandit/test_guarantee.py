@@ -183,6 +183,14 @@ def test_a_late_loss_counts_in_the_drift_of_the_epoch_in_which_it_is_heard():
     assert learner.diagnostics.late == 1
 
 
+def test_more_rounds_than_the_horizon_fail():
+    learner = make(horizon=10)
+    for _ in range(11):
+        learner.tell(learner.ask(), 0.0)
+    assert not learner.guarantee().valid
+    assert marks(learner.guarantee())["rounds"] is False
+
+
 def test_what_is_not_proved_without_a_horizon():
     single, longer = (make(horizon=None, batch=b).guarantee(rounds=500) for b in (1, 4))
     assert single.valid

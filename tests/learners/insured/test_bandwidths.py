@@ -47,19 +47,6 @@ def test_parts_without_a_bandwidth_stay():
     np.testing.assert_allclose(moved, kl.Periodic(0.4, period=1.0)(circle))
 
 
-class Own:
-    """A kernel of the user's."""
-
-    def __repr__(self):
-        return "Own()"  # a name for its tests
-
-    def __call__(self, X, Y=None):
-        return kl.Gaussian(0.4)(X, Y)
-
-    def diag(self, X):
-        return np.ones(len(X))
-
-
 def learner_of(kernel, points=X):
     return kl.InsuredBandit(kl.Points(points), kernel, horizon=600, loss_range=(0, 1), rng=3)
 

@@ -345,6 +345,7 @@ def comings(learner, seed, rounds, each=lambda learner: None, pending=None):
             change(learner, rng)
         if rng.random() < 0.05:
             rng.choice([learner.hand_over, learner.pause, learner.re_arm, learner.re_arm])()
+        learner.available[:] = False  # a copy
         law = learner.distribution
         assert not law[~learner.available].any()
         assert law.sum() == pytest.approx(1)

@@ -35,14 +35,6 @@ def test_order_of_late_losses_does_not_matter_for_the_estimate(policy, rng):
     np.testing.assert_allclose(*totals, rtol=1e-9, atol=1e-9)
 
 
-def test_a_batch_is_drawn_from_one_law():
-    learner = make(policy="thompson", width=2.0)
-    play(learner, kind, 5)
-    batch = learner.ask(200)
-    assert len({id(law_of(learner, decision)) for decision in batch}) == 1
-    assert batch.epoch.tolist() == [0] * 200
-
-
 def test_losses_of_an_earlier_stage_still_count():
     learner = make()
     waiting = [learner.ask() for _ in range(5)]
