@@ -108,16 +108,14 @@ def test_points_of_a_net_have_a_spacing_too():
 
 @pytest.mark.slow
 def test_coordinates_that_do_not_vary():
-    plain = parts(make(kl.Points(FINE)).settings.kernel)
+    again = make(kl.Points(FINE))
+    plain = parts(again.settings.kernel)
     with_constant = np.column_stack([FINE, np.full(len(FINE), 1e7), np.zeros(len(FINE))])
     learner = make(kl.Points(with_constant))
     found = parts(learner.settings.kernel)
     assert [w for w, _ in found] == [w for w, _ in plain]
     assert [k.bandwidth[0] for _, k in found] == [k.bandwidth[0] for _, k in plain]
-    np.testing.assert_allclose(
-        learner.settings.kernel(with_constant), make(kl.Points(FINE)).settings.kernel(FINE)
-    )
-    again = make(kl.Points(FINE))
+    np.testing.assert_allclose(learner.settings.kernel(with_constant), again.settings.kernel(FINE))
     assert [learner.ask().index for _ in range(20)] == [again.ask().index for _ in range(20)]
 
 

@@ -8,7 +8,7 @@ import pytest
 import koloss as kl
 from tests.support.shift import Shop
 
-SEEDS = range(10)
+SEEDS = range(5)
 
 
 @pytest.mark.slow
