@@ -1,15 +1,15 @@
-"""`ask(allowed=...)`: the law of a request among some of the actions, its estimates, its snapshots, and bad masks."""
+"""`ask(allowed=...)`: estimates of a request among some of the actions, what is said of them, and policies that wish for others."""
 
 from __future__ import annotations
 
 import copy
-import math
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import koloss as kl
+from tests.learners.insured.games import Always
 from tests.support import inside
 from tests.support.clauses import marks, remarks
 
@@ -100,40 +100,6 @@ def played(learner, rounds=12, mask=None):
     return learner
 
 
-@pytest.mark.parametrize("name", ["plain", "anything"])
-@pytest.mark.parametrize("mask", [HALF, FEW, np.arange(9) == 4], ids=["half", "few", "one"])
-def test_estimates_of_allowed_actions_are_unbiased(name, mask):
-    learner = played(MAKERS[name](), mask=~mask)
-    # A function of the features: any values on actions that the proxy knows.
-    features, engine = learner.engine.features, learner.engine
-    w = np.random.default_rng(0).normal(size=features.shape[1] or 9) / 10
-    loss = features @ w if features.shape[1] else w
-    loss = 0.5 + 0.4 * (loss - loss.mean()) / np.ptp(loss)
-    if features.shape[1]:  # what of the loss the features can say, less the centre
-        coefficients, *_ = np.linalg.lstsq(features[mask], loss[mask] - engine.center, rcond=None)
-        loss[mask] = features[mask] @ coefficients + engine.center
-    mean, total, naive = np.zeros(9), 0.0, np.zeros(9)
-    everyone = learner.distribution
-    for one, decision in all_draws(learner, mask):
-        assert mask[decision.index]
-        before = inside.estimated_sums(one)
-        one.tell(decision, loss[decision.index])
-        mean += decision.probability * (inside.estimated_sums(one) - before)
-        total += decision.probability
-        # A wrong one: as if it had been drawn from the law of all actions.
-        value = loss[decision.index] - engine.center
-        if features.shape[1]:
-            sigma = features.T @ (everyone[:, None] * features)
-            x = features @ np.linalg.solve(sigma, features[decision.index]) * value
-        else:
-            x = np.eye(9)[decision.index] * value / everyone[decision.index]
-        naive += decision.probability * x
-    assert total == pytest.approx(1, abs=1e-12)
-    assert_allclose(mean[mask], loss[mask] - engine.center, atol=1e-9)
-    assert not np.allclose(naive[mask], loss[mask] - engine.center, atol=1e-3)
-    assert_allclose(mean[~mask], 0.0, atol=1e-12)
-
-
 @pytest.mark.parametrize("name", ["ridge", "hindsight"])
 def test_with_a_ridge_the_bias_is_that_of_the_law_that_was_played(name):
     learner = played(MAKERS[name](), mask=~HALF)
@@ -154,44 +120,6 @@ def test_with_a_ridge_the_bias_is_that_of_the_law_that_was_played(name):
     assert_allclose(mean[HALF], (expected @ (p * (loss - engine.center)))[HALF], atol=1e-8)
 
 
-def test_arms_against_a_second_computation():
-    """EXP3 with sleeping arms, written out."""
-    learner, S = anything(batch=1), np.zeros(9)
-    eta, gamma, center = learner.rates.learning_rate, learner.rates.exploration, 0.5
-    rng = np.random.default_rng(5)
-    for t in range(40):
-        mask = np.ones(9, dtype=bool) if t % 2 else rng.random(9) < 0.5
-        mask[t % 9] = True
-        q = np.where(mask, np.exp(-eta * (S - S.min())), 0.0)
-        # An action in nine is explored as much, however many there are.
-        share = gamma * mask.sum() / 9
-        p = (1 - share) * q / q.sum() + share * mask / mask.sum()
-        decision = learner.ask(allowed=mask)
-        assert decision.probability == pytest.approx(p[decision.index], rel=1e-9)
-        loss = float(rng.random())
-        learner.tell(decision, loss)
-        x = np.zeros(9)
-        x[decision.index] = (loss - center) / p[decision.index]
-        mix = -math.log(float(q[mask] @ np.exp(-eta * x[mask])) / q.sum()) / eta
-        S += np.where(mask, x, mix)
-        if t == 20:
-            learner = kl.BanditExpWeights.from_state(learner.state())
-    q = np.exp(-eta * (S - S.min()))
-    assert_allclose(learner.distribution, (1 - gamma) * q / q.sum() + gamma / 9, rtol=1e-8)
-
-
-def test_those_asleep_keep_their_share_of_the_weight():
-    learner = played(bandit(), mask=HALF)
-    eta = learner.rates.learning_rate
-    weights = np.exp(-eta * inside.exp2(learner).sums())
-    for loss in (0.0, 1.0, 0.3):
-        learner.tell(learner.ask(allowed=FEW), loss)
-    after = np.exp(-eta * inside.exp2(learner).sums())
-    share = weights[~FEW] / weights.sum()
-    assert_allclose(after[~FEW] / after.sum(), share, rtol=1e-9)
-    assert not np.allclose(after[FEW] / after.sum(), weights[FEW] / weights.sum(), rtol=1e-3)
-
-
 @every
 def test_a_mask_of_all_is_none(name):
     one, two = MAKERS[name](), MAKERS[name]()
@@ -201,38 +129,6 @@ def test_a_mask_of_all_is_none(name):
         one.tell(first, loss_of(one, first.index))
         two.tell(second, loss_of(two, second.index))
     assert one.guarantee() == two.guarantee()
-
-
-BAD = {
-    "nothing": (np.zeros(9, dtype=bool), ValueError, "`allowed` must leave an action, got none"),
-    "empty": ([], ValueError, "`allowed` must leave an action, got none"),
-    "short": ([True, False], ValueError, "`allowed` must have 9 truth values, got 2"),
-    "long": ([True] * 10, ValueError, "`allowed` must have 9 truth values, got 10"),
-    "nan": ([math.nan] * 9, TypeError, "`allowed` must be 9 truth values, or rows, or params"),
-    "masked": (np.ma.array([True] * 9, mask=[True] * 9), TypeError, "`allowed` must be 9 truth"),
-    "floats": ([0.0, 1.0], TypeError, "`allowed` must be 9 truth values"),
-    "zeros and ones": ([0, 1, 0, 1, 1, 1, 1, 1, 1], ValueError, "`allowed` must not repeat a row"),
-    "below": ([-1], ValueError, "`allowed` must have rows from 0 to 8, got -1"),
-    "beyond": ([0, 9], ValueError, "`allowed` must have rows from 0 to 8, got 9"),
-    "a row": (3, TypeError, "`allowed` must be 9 truth values"),
-    "table": (np.ones((9, 1), dtype=bool), TypeError, "`allowed` must be 9 truth values"),
-    "ragged": ([[True], [True, False]], TypeError, "`allowed` must be 9 truth values"),
-    "text": ("all", TypeError, "`allowed` must be 9 truth values"),
-    "function": (lambda p: True, TypeError, "`allowed` must be 9 truth values"),
-    "params": ({"x": 1}, TypeError, "`allowed` must be rows where the actions are not those of a"),
-    "several params": ([{"x": 1}], TypeError, "`allowed` must be rows where the actions are not"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["plain", "insured-era", "exp-weights"])
-def test_bad_masks_change_nothing(name):
-    learner = MAKERS[name]()
-    before = learner.state()["digest"]
-    for mask, error, message in BAD.values():
-        for count in (None, 3):
-            with pytest.raises(error, match=message):
-                learner.ask(count, allowed=mask)
-    assert learner.state()["digest"] == before
 
 
 def test_where_there_are_no_points_masks_are_refused():
@@ -278,24 +174,11 @@ def test_the_insured_learner_estimates_allowed_actions_without_bias(mask):
     assert moved[mask].all()
 
 
-class Stubborn:
-    """A policy of the user's, who always wants the same."""
-
-    def __init__(self, wish):
-        self.wish = wish
-
-    def propose(self):
-        return self.wish
-
-    def hear(self, index, loss):
-        pass
-
-
 def test_a_policy_of_your_own_may_wish_for_what_is_not_allowed():
     law = np.zeros(9)
     law[[0, 1]] = 0.25, 0.75
     for wish, expected in ((0, {0}), (4, {0, 8}), (law, {0}), (np.eye(9)[4], {0, 8})):
-        settings = {"horizon": 3000, "loss_range": (0, 1), "policy": Stubborn(wish)}
+        settings = {"horizon": 3000, "loss_range": (0, 1), "policy": Always(wish)}
         learner = kl.InsuredBandit(POINTS, kl.Gaussian(0.3), rng=0, **settings)
         for _ in range(5):
             decision = learner.ask(allowed=[0, 8])

@@ -1,18 +1,15 @@
-"""The parts of the contract by themselves: the ledger, settings, losses that are numbers."""
+"""The ledger by itself, and requests for which a learner has no use."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import LossOutOfBounds, UnknownDecision
+from koloss.errors import UnknownDecision
 from koloss.learners.ledger import Decision, Ledger
-from koloss.learners.losses import read_losses
-from koloss.learners.settings import Settings
 
 
 @dataclass(eq=False)
@@ -73,13 +70,6 @@ def test_ledger_names_what_is_wrong():
             ledger.find(told)
 
 
-def test_ledger_keeps_contexts():
-    ledger, law = Ledger(), Stage(1)
-    ledger.enter(law, "ab", np.array([3, 5]))
-    ledger.enter(law, "c", (7,))
-    assert [entry.context for entry in ledger] == [3, 5, 7]
-
-
 def test_whoever_has_no_use_for_a_context_says_so():
     learner = kl.BanditExpWeights(kl.Points([[0.0], [1.0]]), kl.Gaussian(0.5), horizon=10, rng=0)
     before = learner.state()["digest"]
@@ -95,70 +85,3 @@ def test_whoever_plays_all_actions_says_so(kind):
     with pytest.raises(ValueError, match="`allowed` must be left out: this learner chooses among"):
         learner.ask(2, allowed=[0])
     assert learner.state()["digest"] == before
-
-
-# Settings.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Own(Settings):
-    """Settings of no learner."""
-
-    weight: Any = 1.0
-    parts: Any = None
-
-
-POINTS, KERNEL = kl.Points([[0.0], [1.0]]), kl.Gaussian(0.5)
-
-
-def own(**settings):
-    return Own(**{"actions": POINTS, "kernel": KERNEL, "horizon": 10} | settings)
-
-
-def test_settings_are_read_from_a_constructor():
-    class Thing:
-        def __init__(self, actions, kernel, *, horizon=5, weight=1.0, parts=None):
-            self.settings = Own.of(locals())
-
-    assert Thing(POINTS, KERNEL, weight=3.0).settings == own(horizon=5, weight=3.0)
-
-
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({"actions": [[0.0]]}, "`actions` must be an ActionSet, got list"),
-        ({"kernel": 3.0}, "`kernel` must be a Kernel, or have k.* got float"),
-        ({"horizon": 0}, "`horizon` must be at least 1, got 0"),
-        ({"horizon": 1.5}, "`horizon` must be an integer"),
-    ],
-)
-def test_settings_that_all_learners_check(settings, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        own(**settings)
-
-
-def test_settings_as_text_leave_out_defaults():
-    written = "Points([[0.0], [1.0]]), Gaussian(bandwidth=0.5)"
-    assert own().describe("Own") == f"Own({written}, horizon=10)"
-    shown = own(horizon=None, weight=np.ones(2), parts=["a"]).describe("Own")
-    assert shown == f"Own({written}, horizon=None, weight=array([1., 1.]), parts=('a',))"
-    assert own(weight=1.0).is_default("weight")
-    assert not own(weight=1).is_default("weight")  # another type
-    assert not own(weight=np.ones(3)).is_default("weight")
-
-
-# Losses that are numbers.
-
-
-def test_losses_are_one_per_decision_and_in_the_interval():
-    assert list(read_losses([0, 1, 0.5], 3, 0.0, 1.0)) == [0.0, 1.0, 0.5]
-    assert list(read_losses(1 + 1e-12, 1, 0.0, 1.0)) == [1 + 1e-12]  # rounding
-    assert list(read_losses([], 0, 0.0, 1.0)) == []
-    with pytest.raises(LossOutOfBounds, match=r"`loss` must be in \[-1, 2\], got 3"):
-        read_losses([0.0, 3.0], 2, -1.0, 2.0)
-    for wrong in ([0.1], [0.1] * 3, [[0.1, 0.2]], 0.5):
-        with pytest.raises(ValueError, match="`loss` must have 2 entries, one per decision, got"):
-            read_losses(wrong, 2, 0.0, 1.0)
-    for wrong in ([0.1, [0.2]], [0.1, True], [np.ma.masked, 0.1], ["0.1", "0.2"], {0.1, 0.2}):
-        with pytest.raises(TypeError, match="`loss` must be a number"):
-            read_losses(wrong, 2, 0.0, 1.0)

@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 
 import koloss as kl
 from koloss.errors import KolossWarning
-from koloss.kernels.rescaled import Rescaled, closed_under, lacks_constant, rescaled
+from koloss.kernels.rescaled import closed_under, lacks_constant, rescaled
 from koloss.learners.bandit.coordinates import without_units
-from koloss.learners.bandit.doubts import _variation
-from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.bandit.tuning import is_exact, spans
 from koloss.proxy.exact import largest_norm, span_of
 from tests.support.fuzz import fuzzed
 
@@ -203,43 +200,6 @@ def test_balls_of_other_radii(kind, kernel, size):
 # What is not mapped.
 
 
-def said(kernel=AFFINE[1], actions=None, **others):
-    others = {"horizon": 100, "loss_range": (0, 1)} | others
-    return BanditSettings(actions=actions or kl.Points(PLANE), kernel=kernel, **others)
-
-
-@pytest.mark.parametrize(
-    "others",
-    [
-        {"loss_norm": 1.0},
-        {"tuning": "paper"},
-        {"ridge": 0.1},
-        {"proxy": kl.exact_features(kl.Quadratic(), kl.Points(PLANE))},
-        {"loss_range": None},
-        {"kernel": kl.Gaussian(0.5)},
-        {"kernel": kl.Linear() + kl.Gaussian(0.5)},
-        {"kernel": kl.Linear() * kl.Gaussian(0.5)},
-        {"kernel": kl.Linear(), "actions": kl.Points([[3.0], [3.0]])},
-    ],
-)
-def test_what_is_left_alone(others):
-    stated = said(**others)
-    assert without_units(stated) is stated
-
-
-def test_the_map_is_that_of_the_box_and_is_applied_once():
-    once = without_units(said())
-    assert isinstance(once.kernel, Rescaled)
-    assert without_units(once) is once
-    low, high = PLANE.min(axis=0), PLANE.max(axis=0)
-    np.testing.assert_allclose(
-        once.kernel(PLANE), kl.Quadratic()(2 * (PLANE - low) / (high - low) - 1), rtol=1e-12
-    )
-    learner = start("bandit", kl.Points(PLANE), kl.Quadratic())
-    assert "Quadratic()" in repr(learner)
-    assert "Rescaled" not in repr(learner) + str(learner.guarantee())
-
-
 @pytest.mark.parametrize("kind", [*AFFINE, *LINEAR])
 @pytest.mark.parametrize("constant", [True, False])
 def test_the_span_does_not_change_by_the_map(kind, constant):
@@ -330,17 +290,6 @@ def test_losses_of_the_class_lose_no_more_than_is_printed(kind, X, kernel, loss)
 # Features.
 
 
-def test_a_proxy_that_is_cut_is_not_exact():
-    for X in (YEARS, np.linspace(1000, 1001, 20)[:, None], LINE):
-        proxy = kl.exact_features(kl.Quadratic(), kl.Points(X))
-        assert is_exact(proxy)
-        assert is_exact(proxy.truncate(proxy.rank))
-        assert not is_exact(proxy.truncate(1))
-        assert not is_exact(proxy.truncate(1).truncate(1))
-    assert is_exact(kl.exact_features(kl.Linear(), kl.Points(LINE * [1.0, 2.0])))  # on a line
-    assert not is_exact(kl.exact_features(kl.Polynomial(6), kl.Points(YEARS)))  # by rounding
-
-
 class Own(kl.Kernel):
     """1, t, t² and t³ of years t, as somebody may write them down."""
 
@@ -393,26 +342,6 @@ def test_the_largest_norm_within_a_range():
     assert largest_norm(kl.Quadratic(), X[:2], between, few, constant=True) == np.inf
 
 
-def test_when_no_norm_is_assumed():
-    assert spans(said())
-    assert spans(said(rank=5))
-    assert spans(said(ridge=0.0))
-    assert spans(said(proxy="exact_features"))
-    for others in (
-        {"loss_norm": 1.0},
-        {"rank": 4},
-        {"ridge": 0.1},
-        {"tuning": "paper"},
-        {"proxy": "pivoted_cholesky"},
-        {"kernel": kl.Gaussian(1.0)},
-        {"kernel": kl.Polynomial(40)},
-    ):
-        assert not spans(said(**others))
-    for others in ({"rank": 2}, {"ridge": 0.1}):
-        learner = start("bandit", kl.Points(PLANE), kl.Quadratic(), **others)
-        assert "with a norm of at most" in str(learner.guarantee())
-
-
 def test_too_many_features_are_said():
     X = np.random.default_rng(0).uniform(-1, 1, (300, 6))
     with pytest.warns(
@@ -460,41 +389,23 @@ def test_the_coordinate_of_a_space_is_named():
         start("bandit", space.points(50), kl.Gaussian((0.5, 30.0)))
 
 
-def test_a_kernel_of_your_own_that_is_linear_need_not_bend():
-    class Own:
-        """x'y far from zero, by its values alone."""
+class FarLinear:
+    """x'y by its values alone: far from zero it need not bend."""
 
-        def __call__(self, X, Y):
-            return X @ Y.T
+    def __call__(self, X, Y):
+        return X @ Y.T
 
-        def diag(self, X):
-            return np.sum(X * X, axis=1)
+    def diag(self, X):
+        return np.sum(X * X, axis=1)
 
+
+def test_usual_kernels_are_not_doubted():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        start("bandit", kl.Points(YEARS), Own(), loss_norm=1.0)
-
-
-def test_how_far_losses_move_and_bend():
-    """Against the largest differences of the losses that attain them."""
-    X = np.linspace(0.0, 1.0, 17)[:, None]
-    kernel = kl.Gaussian(0.7)
-    moves, bends = _variation(kernel(X))
-    steps = kernel.embed([[0.0], [1.0]], [1.0, -1.0])
-    assert moves == pytest.approx(float(steps(X[:1])[0] - steps(X[-1:])[0]) / steps.norm())
-    curve = kernel.embed([[0.0], [0.5], [1.0]], [1.0, -2.0, 1.0])
-    f = curve([[0.0], [0.5], [1.0]])
-    assert bends == pytest.approx(float(f[0] - 2 * f[1] + f[2]) / curve.norm())
-
-
-@pytest.mark.parametrize(
-    "kernel", [kl.Gaussian(0.3), kl.Gaussian(1.0), kl.Matern(1.5, 0.5), "auto"]
-)
-def test_usual_kernels_are_not_doubted(kernel):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        start("bandit", kl.Points(np.linspace(0, 1, 40)[:, None]), kernel)
-        start("insured", kl.Points(PLANE), kernel)
+        for kernel in (kl.Gaussian(0.3), kl.Gaussian(1.0), kl.Matern(1.5, 0.5), "auto"):
+            start("bandit", kl.Points(np.linspace(0, 1, 40)[:, None]), kernel)
+            start("insured", kl.Points(PLANE), kernel)
+        start("bandit", kl.Points(YEARS), FarLinear(), loss_norm=1.0)
 
 
 # Contexts have levels of their own.

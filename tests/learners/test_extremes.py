@@ -46,15 +46,6 @@ def test_long_horizons_have_a_finite_bound(name, horizon, monkeypatch):
     assert not any(math.isnan(term) for term in bound.terms.values())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tuning", ["sharp", "paper"])
-def test_bounds_of_the_gradient_method_far_ahead(tuning):
-    """A bound for 10⁹ rounds and more takes no array of that length."""
-    learner = make("gradient", horizon=10**9, tuning=tuning)
-    totals = [learner.guarantee(rounds=n, printed=False).total for n in (10**9, 10**15)]
-    assert totals[0] <= totals[1] < math.inf
-
-
 RANGES = [(-1e308, 1e308), (0.0, 1e-320), (-1e100, 1e100), (1e300, 1.0001e300), (0, 10**400)]
 
 
@@ -121,8 +112,10 @@ def test_kernels_beyond_the_range_are_refused(name, factor):
         1e8 + NET.X,
         np.eye(100),
         np.linspace(0, 1, 7)[:, None],
+        1e-9 * np.eye(2),
+        1e6 * np.eye(2),
     ],
-    ids=["one", "zeros", "thrice", "line", "equal", "far", "many axes", "one axis"],
+    ids=["one", "zeros", "thrice", "line", "equal", "far", "many axes", "one axis", "tiny", "huge"],
 )
 @pytest.mark.parametrize("kernel", [kl.Gaussian(0.4), kl.Linear()], ids=repr)
 @pytest.mark.filterwarnings("ignore::koloss.errors.KolossWarning")
@@ -139,12 +132,8 @@ def test_degenerate_points(name, points, kernel):
         learner.tell(decision, loss)
     assert math.isclose(learner.distribution.sum(), 1.0, rel_tol=1e-9)
     assert 0 <= learner.guarantee().total < math.inf
-
-
-@pytest.mark.parametrize("particles", [10**12, 10**18])
-def test_more_particles_than_memory(particles):
-    with pytest.raises(ValueError, match="`particles` must be at most 1000000000"):
-        make("weights", kl.Ball(2), kl.Matern(1.5, 0.5), particles=particles)
+    if name in ("weights", "gradient", "leader") and len(np.unique(points, axis=0)) == 1:
+        assert learner.guarantee().total == 0
 
 
 @pytest.mark.parametrize("name", ["bandit", "insured"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -56,11 +55,6 @@ def loss_of(learner, t):
     return kl.KernelLoss(KERNEL, POINTS.X[t % N : t % N + 1], [0.9])
 
 
-def test_the_space_has_what_these_tests_need():
-    assert N == 9
-    assert {"method": "random", "threads": 1} in POINTS.params
-
-
 @every
 def test_decisions_have_params(name):
     learner = MAKERS[name]()
@@ -99,19 +93,6 @@ def test_a_space_its_points_and_their_rows_play_alike(name):
         assert len({(d.index, d.probability) for d in decisions}) == 1
         for learner, decision in zip(learners, decisions, strict=True):
             learner.tell(decision, loss_of(learner, t))
-
-
-@every
-def test_told_by_params_is_told(name):
-    by_decision, by_params = MAKERS[name](), MAKERS[name]()
-    for t in range(12):
-        first, second = by_decision.ask(), by_params.ask()
-        by_decision.tell(first, loss_of(by_decision, t))
-        by_params.tell(second.params, loss_of(by_params, t))
-        if t == 6:
-            by_params = pickle.loads(pickle.dumps(by_params))
-    assert_array_equal(by_decision.distribution, by_params.distribution)
-    assert len(by_params.ledger) == 0
 
 
 @every

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import koloss as kl
-from koloss.errors import LossOutOfBounds, UnknownDecision
-from koloss.learners.ledger import Decisions, Ledger
+from koloss.errors import LossOutOfBounds
 from koloss.learners.losses import read_losses
 from koloss.learners.waiting import Batch, Entry, Waiting
 
@@ -70,44 +69,10 @@ def test_records_are_what_a_dictionary_of_entries_would_be(sizes, data):
     assert (len(waiting), list(waiting), waiting._records, waiting._firsts) == (0, [], {}, [])
 
 
-def test_a_batch_is_whole_until_a_part_is_told():
-    waiting, _, _ = both(0, [3, 1, 4])
-    whole = waiting.batch(0)
-    assert whole is not None
-    assert [entry.id for entry in whole] == [0, 1, 2]
-    assert waiting.batch(1) is None
-    waiting.remove(1)
-    assert waiting.batch(0) is None
-    assert [entry.id for entry in waiting.between(0, 3)] == [0, 2]
-    waiting.remove_batch(waiting.batch(4))
-    assert [entry.id for entry in waiting] == [0, 2, 3]
-
-
 def learner(**settings):
     points = kl.Points(np.linspace(0, 1, 7)[:, None])
     said = {"horizon": 500, "loss_range": (0, 1)} | settings
     return kl.BanditExpWeights(points, kl.Gaussian(0.3), rng=0, **said)
-
-
-def test_ids_that_are_not_those_of_a_whole_batch_are_looked_at_one_by_one():
-    player = learner()
-    batch = player.ask(5)
-    ledger, ids = player.ledger, batch.id.copy()
-    assert isinstance(ledger.find(batch), Batch)
-    for order in ([0, 2, 1, 3, 4], [0, 1, 2, 3]):
-        some = Decisions(ids[order], batch.action, None, None, batch.epoch, ledger.mark)
-        assert [entry.id for entry in ledger.find(some)] == order
-    for wrong, message in [([0, 1, 1, 3, 4], "repeat an id"), ([0, 1, 2, 3, 9], "never made")]:
-        some = Decisions(np.array(wrong), batch.action, None, None, batch.epoch, ledger.mark)
-        with pytest.raises(UnknownDecision, match=message):
-            ledger.find(some)
-    player.tell(batch[2], 0.5)
-    with pytest.raises(UnknownDecision, match="got 2, which was told already"):
-        player.tell(batch, np.full(5, 0.5))
-    assert len(ledger) == 4
-    stranger = Decisions(ids, batch.action, None, None, batch.epoch, Ledger().mark)
-    with pytest.raises(UnknownDecision, match="got one of another learner"):
-        ledger.find(stranger)
 
 
 def calls(action):

@@ -484,8 +484,13 @@ def every_form(name: str) -> Iterator[str | None]:
         tells = {what: (some, loss) for what, loss in bad_losses(game.case, losses).items()}
         bad = bad_names(some, told, made, game.case.kind)
         tells |= {f"of {what}": (target, losses[:1]) for what, target in bad.items()}
-        for what, (target, loss) in tells.items():
-            wrong = game.refused("tell", partial(game.shaped.tell, target, loss))
-            yield None if wrong is None else f"{name}: tell {len(some)}, {what}: {wrong}"
+        calls = {
+            f"tell {len(some)}, {what}": ("tell", partial(game.shaped.tell, *said))
+            for what, said in tells.items()
+        }
+        asks = {_short(count): ("ask", partial(game.shaped.ask, count)) for count in BAD_COUNTS}
+        for what, (call, function) in (calls | asks).items():
+            wrong = game.refused(call, function)
+            yield None if wrong is None else f"{name}: {what}: {wrong}"
             if wrong is not None:
                 game.digest = game.shaped.state()["digest"]  # or all that follow would fail, too

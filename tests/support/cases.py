@@ -68,18 +68,6 @@ class Case:
             return BAD_NUMBERS
         return bad_functions(self.loss, values=self.finite and self.kind is kl.ExpWeights)
 
-    def forms(self, losses):
-        """The same losses, one per decision, in all the ways in which they may be told."""
-        forms = [list(losses), tuple(losses)]
-        if self.kind.feedback == "bandit":
-            forms += [np.array(losses), np.array(losses, dtype=np.float32)]
-            forms += [[np.float64(x) for x in losses], [np.array(x) for x in losses]]
-            if all(x in (0.0, 1.0) for x in losses):
-                forms += [[int(x) for x in losses], np.array(losses, dtype=np.int8)]
-        if len(losses) == 1:
-            forms += [one for form in forms for one in form]
-        return forms
-
 
 # Bandit feedback: numbers, exact even in single precision.
 

@@ -36,6 +36,12 @@ def quadratic_of(w, d):
     return kl.QuadraticLoss(A, w[k:])
 
 
+def quadratics(game, n, d, seed=0):
+    """Losses of norm one, one per round."""
+    rng, m = np.random.default_rng(seed), d * (d + 3) // 2
+    return [quadratic_of(coefficients(game, t, n, m, rng), d) for t in range(n)]
+
+
 def on_sphere(N, d):
     """Points in general position."""
     X = np.random.default_rng(5).normal(size=(N, d))

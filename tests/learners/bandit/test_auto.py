@@ -12,11 +12,10 @@ import pytest
 import koloss as kl
 from koloss.kernels.algebra import Scaled, Sum
 from koloss.learners.bandit.auto import MOST
-from tests.learners.bandit.hostile import Losses, game
 from tests.support.clauses import clause_of
+from tests.support.hostile import HOSTILE, Losses, regret_of
 
 X = np.random.default_rng(4).random((40, 2)) * [3.0, 0.5]
-LINE = np.linspace(0, 1, 12)[:, None]
 FINE = np.linspace(0, 1, 60)[:, None]
 
 
@@ -107,41 +106,16 @@ def test_points_of_a_net_have_a_spacing_too():
     assert len(wide) > len(coarse) == 1
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"loss_range": None},
-        {"loss_range": None, "loss_bound": 3.0},
-        {"loss_range": None, "loss_norm": 2.0},
-        {"loss_range": "learn", "horizon": None},
-        {"loss_norm": 2.0, "design": "uniform", "ridge": 0.01, "bonus": True},
-        {"covariance": "sampled", "sample_error": 0.3},
-        {"rank": 5, "learning_rate": 0.01, "exploration_rate": 0.1},
-        {"regret": "hindsight"},
-        {"delay": 2},
-        {"outside": "clip", "goal": "maximize"},
-    ],
-    ids=repr,
-)
-def test_any_losses_are_a_standard_whatever_else_is_stated(settings):
-    learner = make(kl.Points(FINE), **settings)
-    assert 2.0 ** -len(parts(learner.settings.kernel)) >= spacing(FINE)
-    learner.tell(learner.ask(), 0.5)
-    assert np.isfinite(learner.guarantee(rounds=3000).total)
-
-
 @pytest.mark.slow
 def test_coordinates_that_do_not_vary():
-    plain = parts(make(kl.Points(FINE)).settings.kernel)
+    again = make(kl.Points(FINE))
+    plain = parts(again.settings.kernel)
     with_constant = np.column_stack([FINE, np.full(len(FINE), 1e7), np.zeros(len(FINE))])
     learner = make(kl.Points(with_constant))
     found = parts(learner.settings.kernel)
     assert [w for w, _ in found] == [w for w, _ in plain]
     assert [k.bandwidth[0] for _, k in found] == [k.bandwidth[0] for _, k in plain]
-    np.testing.assert_allclose(
-        learner.settings.kernel(with_constant), make(kl.Points(FINE)).settings.kernel(FINE)
-    )
-    again = make(kl.Points(FINE))
+    np.testing.assert_allclose(learner.settings.kernel(with_constant), again.settings.kernel(FINE))
     assert [learner.ask().index for _ in range(20)] == [again.ask().index for _ in range(20)]
 
 
@@ -168,44 +142,6 @@ def test_all_kinds_of_sets(actions):
 
 
 # What can be said beside it.
-
-
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        (
-            {"loss_class": "rank-one"},
-            "`kernel` must not be 'auto' where `loss_class` is 'rank-one'",
-        ),
-        ({"tuning": "paper"}, "`kernel` must not be 'auto' where `tuning` is 'paper'"),
-        (
-            {"proxy": "exact_features"},
-            "`kernel` must not be 'auto' where `proxy` is 'exact_features'",
-        ),
-        ({"kernel": "Auto"}, "`kernel` must be a Kernel, or .*, got 'Auto'"),
-        ({"horizon": 0}, "`horizon` must be at least 1, got 0"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(settings, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        make(kl.Points(LINE), **{"kernel": "auto"} | settings)
-
-
-def test_a_ready_proxy_has_its_kernel():
-    points = kl.Points(LINE)
-    proxy = kl.pivoted_cholesky(kl.Gaussian(0.3), points, rank=5)
-    with pytest.raises(ValueError, match="`kernel` must be that of the `proxy`, got 'auto'"):
-        make(points, proxy=proxy)
-
-
-def test_full_information_has_no_auto():
-    with pytest.raises(TypeError, match=r"`kernel` must be a Kernel, or .*, got 'auto'"):
-        kl.ExpWeights(kl.Points(LINE), "auto", horizon=100)
-
-
-def test_any_losses_need_no_bandwidths():
-    learner = make(kl.Points(LINE), loss_class="any")
-    assert isinstance(learner.settings.kernel, kl.Gaussian)
 
 
 @pytest.mark.parametrize("kind", [kl.BanditExpWeights, kl.InsuredBandit])
@@ -288,7 +224,7 @@ def test_norms_in_the_sum():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["hiding", "lure", "predictive", "coins"])
+@pytest.mark.parametrize("name", HOSTILE)
 def test_no_game_exceeds_the_bound_at_any_bandwidth(name):
     points, norm, rounds = np.sort(np.random.default_rng(11).random((40, 1)), axis=0), 2.0, 300
     said = {"horizon": rounds, "loss_norm": norm, "batch": 1, "rng": 3}
@@ -298,5 +234,5 @@ def test_no_game_exceeds_the_bound_at_any_bandwidth(name):
     for k, (weight, part) in enumerate(found):
         learner = make(kl.Points(points), kernel, **said)
         losses = Losses(part, points, norm * math.sqrt(weight), False)
-        regret = game(learner, losses, name, rounds, np.random.default_rng(k))
+        regret = regret_of(learner, losses, name, rounds, np.random.default_rng(k))
         assert regret <= learner.guarantee().total

@@ -1,4 +1,4 @@
-"""The bandit learner with contexts: estimates by enumeration, one context, late losses, snapshots, what is refused."""
+"""The bandit learner with contexts: estimates by enumeration, laws and drifts, one context, late losses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import NoDistribution, UnknownDecision
-from koloss.learners.bandit.exp2 import Exp2
-from koloss.learners.bandit.pairs import in_context, pairs_engine
+from koloss.errors import NoDistribution
+from koloss.learners.bandit.pairs import in_context
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.bandit.shared import SharedExp2
 from tests.support import inside
 from tests.support.statistics import agrees, by_counts, differs
 
@@ -220,31 +218,6 @@ def test_one_context_is_no_context_bit_for_bit(settings):
     np.testing.assert_array_equal(again.distribution_for("all"), plain.distribution)
 
 
-def test_the_engine_of_pairs_with_one_context_is_that_of_points():
-    """The same by the other way: pairs of one context, played as pairs."""
-    said = {"horizon": 500, "loss_range": (0, 1), "ridge": 0.0}
-    one = kl.Contexts([[0.0]], [1.0])
-    settings = BanditSettings(actions=PRICES, kernel=kl.Gaussian(0.5), contexts=one, **said)
-    pairs = pairs_engine(settings)
-    plain = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), rng=0, **said)
-    np.testing.assert_array_equal(pairs.features, plain.engine.features)
-    np.testing.assert_array_equal(pairs.capped.laws[0], plain.engine.weights)
-    exp2 = SharedExp2(pairs, horizon=500, batch=plain.batch)
-    rng, other = (
-        np.random.default_rng(5),
-        Exp2(plain.engine, horizon=500, batch=plain.batch),
-    )
-    same = np.random.default_rng(5)
-    for k in range(60):
-        epoch, drawn = exp2.draw_in(0, rng)
-        plain_epoch, plain_drawn = other.draw(None, same)
-        assert drawn.keys == plain_drawn.keys
-        loss = 0.5 + 0.4 * np.sin(k + drawn.index)
-        exp2.learn(epoch, drawn.keys, (loss,))
-        other.learn(plain_epoch, plain_drawn.keys, (loss,))
-    np.testing.assert_allclose(exp2.theta, other.theta, rtol=1e-12)
-
-
 def test_a_kernel_on_pairs_is_a_product_if_it_is_one():
     class OnPairs:
         def __call__(self, X, Y):
@@ -327,21 +300,6 @@ def test_one_learner_per_context_is_the_learner_of_its_share(said):
     assert learner.diagnostics.contexts.tolist() == [50, 0]
 
 
-# Snapshots.
-
-
-@pytest.mark.parametrize("law", [LAWS["skew"], None])
-def test_looking_changes_nothing(law):
-    learner = learner_of(kl.Contexts(segments().X, law), batch=1)
-    for c in (0, 1, 0, 2, 0, 0, 0):
-        learner.tell(learner.ask(context=c), 0.5)
-    before = learner.state()["digest"]
-    law, _ = learner.distribution_for(0), learner.diagnostics
-    assert learner.state()["digest"] == before
-    decision = learner.ask(context=0)
-    assert decision.probability == law[decision.index]
-
-
 def test_contexts_and_actions_of_spaces():
     week = kl.Space(day=kl.Ordinal(["Mon", "Tue"]), mobile=kl.Choice([False, True]))
     page = kl.Space(size=kl.Int(1, 3), font=kl.Choice(["serif", "sans"]))
@@ -362,79 +320,16 @@ def test_contexts_and_actions_of_spaces():
 # What is refused, and changes nothing.
 
 
-@pytest.mark.parametrize(
-    "asked, message",
-    [
-        ({}, "`context` must be given"),
-        ({"context": 4}, "`context` must be a row from 0 to 3"),
-        ({"context": [0.5]}, "`context` must be one of the 4 contexts"),
-        ({"context": [np.nan]}, "`context` must be finite"),
-        ({"context": "a"}, "`context` must be a row or 1 coordinates"),
-        ({"count": 2, "context": 0}, "`context` must be a sequence of 2"),
-        ({"count": 2, "context": [0, 1, 2]}, "`context` must be a sequence of 2"),
-        ({"count": 2, "context": [0, 9]}, "`context` must be a row from 0 to 3"),
-        ({"context": 0, "allowed": [0]}, "`allowed` must be left out"),
-    ],
-)
-@pytest.mark.parametrize("law", [LAWS["skew"], None])
-def test_bad_contexts_change_nothing(asked, message, law):
-    learner = learner_of(kl.Contexts(segments().X, law))
-    play(learner, 7)
-    before = learner.state()["digest"]
-    with pytest.raises(ValueError, match=message):
-        learner.ask(**asked)
-    assert learner.state()["digest"] == before
-
-
 def test_a_context_is_needed_to_know_a_law_or_the_best_action():
     learner = learner_of()
     with pytest.raises(NoDistribution, match="distribution_for"):
         _ = learner.distribution
     with pytest.raises(ValueError, match="`context` must be given"):
         learner.recommend()
+    with pytest.raises(ValueError, match="`loss_norm` must be left out with several contexts"):
+        learner.guarantee(loss_norm=2.0)
     plain = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), horizon=9, rng=0)
     with pytest.raises(NoDistribution, match="without there is `distribution`"):
         plain.distribution_for(0)
     with pytest.raises(ValueError, match="`context` must be left out by a learner without"):
         plain.recommend(0)
-
-
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({"contexts": None}, "`context_kernel` must be left out without `contexts`"),
-        ({"ridge": 0.1, "horizon": None}, "`ridge` must be 'auto' or 0 with several contexts that"),
-        ({"prior": np.full(5, 0.2)}, "`prior` must be None with several contexts"),
-        ({"shares": {0: (0.1, 1)}}, "`shares` must be None with several contexts"),
-        ({"regret": "hindsight"}, "`regret` must be 'pseudo' with several contexts"),
-        ({"tuning": "paper"}, "`tuning` must be 'sharp' with several contexts"),
-        ({"covariance": "sampled"}, "`covariance` must be 'exact' with several contexts"),
-        ({"loss_range": "learn"}, "`loss_range` must be an interval with several contexts"),
-        ({"loss_class": "any"}, "`loss_class` must be 'general' or 'rank-one' with several"),
-        (
-            {"contexts": kl.Contexts([1, 2]), "batch": 4},
-            "`batch` must be 'auto' or 1 with several contexts",
-        ),
-        (
-            {"contexts": kl.Contexts([1, 2]), "delay": 4},
-            "`delay` must be 0 with several contexts, got 4",
-        ),
-    ],
-)
-def test_settings_for_which_nothing_is_proved_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        learner_of(**settings)
-
-
-def test_kinds_are_checked():
-    with pytest.raises(TypeError, match="`contexts` must be Contexts, got dict"):
-        learner_of({})
-    with pytest.raises(TypeError, match="`context_kernel` must be a Kernel"):
-        learner_of(context_kernel=0.5)
-    with pytest.raises(ValueError, match="`loss_norm` must be left out with several contexts"):
-        learner_of().guarantee(loss_norm=2.0)
-    learner = learner_of()
-    decision = learner.ask(context=0)
-    learner.tell(decision, 0.5)
-    with pytest.raises(UnknownDecision):
-        learner.tell(decision, 0.5)

@@ -152,31 +152,6 @@ def test_sharing_fails_where_contexts_come_in_turn_and_learners_apart_do_not():
 # What is printed (F6.10).
 
 
-def test_late_losses_need_a_declared_delay():
-    half = kl.Contexts([[0.0], [1.0]], [0.5, 0.5])
-    late, planned = in_turn_learner(contexts=half, batch=1), in_turn_learner(contexts=half, delay=2)
-    for learner in (late, planned):
-        waiting = [learner.ask(context=0)]
-        for c in (1, 0, 1, 0):
-            waiting.append(learner.ask(context=c))
-            learner.tell(waiting.pop(0), 0.5)
-    assert late.diagnostics.late > 0
-    assert not late.guarantee().proved
-    assert planned.guarantee().proved
-    assert marks(planned.guarantee())["late contexts"] is None
-
-
-def test_many_batches_are_whole_epochs():
-    half = kl.Contexts([[0.0], [1.0]], [0.5, 0.5])
-    learner = in_turn_learner(contexts=half)
-    batch = learner.ask(20, context=np.tile([0, 1], 10))
-    learner.tell(batch, np.full(20, 0.5))
-    promise = learner.guarantee()
-    assert promise.proved
-    assert promise.theorems == ("F6", "B3w")
-    assert learner.diagnostics.contexts.tolist() == [10, 10]
-
-
 def test_one_learner_per_context_adds_up_its_bounds():
     """The bound of F6.7 (1) is at least the sum of the bounds of the learners, however rounds fall on the contexts.
 

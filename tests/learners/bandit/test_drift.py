@@ -138,6 +138,3 @@ def test_the_bound_holds_from_any_anchor(name):
     assert largest > 0.05  # not a bound that holds for want of anything to bound
     # Negative control: where there are bonuses the same without them is no bound.
     assert (without > 0) == (getattr(epoch.law, "bonus", None) is not None)
-
-
-# Snapshots.

@@ -116,23 +116,6 @@ def test_batch_of_one_is_the_textbook_algorithm_step_by_step(prior, rng):
         np.testing.assert_allclose(inside.exp2(learner).theta, thetas[t], rtol=1e-7, atol=1e-7)
 
 
-def test_batch_draws_the_same_actions_as_single_asks_of_one_epoch():
-    one, many = make(batch=30, rng=5), make(batch=30, rng=5)
-    assert [one.ask().index for _ in range(20)] == many.ask(20).index.tolist()
-
-
-def test_order_of_late_losses_does_not_matter(rng):
-    losses = rng.random(60)
-    learners = [make(batch=4, rng=8) for _ in range(2)]
-    decisions = [[learner.ask() for _ in range(60)] for learner in learners]
-    for k in range(60):
-        learners[0].tell(decisions[0][k], float(losses[k]))
-    for k in rng.permutation(60):
-        learners[1].tell(decisions[1][k], float(losses[k]))
-    in_order, mixed = (inside.exp2(learner).theta for learner in learners)
-    np.testing.assert_allclose(mixed, in_order, rtol=1e-9)
-
-
 def weights_of(learner, epoch):
     """q, from the sums at the beginning of an epoch."""
     exp2, engine = inside.exp2(learner), learner.engine
@@ -165,17 +148,6 @@ def test_drift_ends_an_epoch_no_later_than_the_exact_test(bonus):
             np.log(moved / moved.sum() / q).max() <= 0.2 + 1e-12
         )  # so that no weight has risen more
     assert epochs > 5
-
-
-def test_estimates_never_exceed_kappa(rng):
-    # η|ŵ'φ| ≤ κ for every action and loss at the bound (theory A3).
-    learner = make(rank=6, horizon=100_000)
-    rates = learner.rates
-    for scale in (0, 10, 1e3, 1e5):
-        inside.exp2(learner).theta = rng.normal(size=7) * scale
-        directions, _ = next_estimates(learner)
-        largest = rates.learning_rate * 0.5 * np.abs(directions @ learner.engine.features.T).max()
-        assert largest <= rates.kappa * (1 + 1e-9)
 
 
 # The three traps of theory A3.
@@ -232,17 +204,6 @@ def test_trap_a_constant_needs_its_feature():
 
 
 # What it knows.
-
-
-def test_distribution_and_probability():
-    learner = make()
-    np.testing.assert_allclose(learner.distribution.sum(), 1)
-    decision = learner.ask()
-    assert decision.probability == learner.distribution[decision.index]
-    np.testing.assert_allclose(learner.probability([3, 5]), learner.distribution[[3, 5]])
-    np.testing.assert_allclose(learner.probability(SQUARE.X[[3]]), learner.distribution[3])
-    with pytest.raises(ValueError, match="`actions` must be actions in play"):
-        learner.probability([[7.0, 7.0]])
 
 
 def test_duplicates_count_together():
@@ -317,11 +278,11 @@ def test_compact_set_through_a_net():
     assert learner.epsilon < 0.7 * proxy.epsilon
 
 
-def test_actions_cannot_be_changed_through_a_decision():
-    learner = make()
-    for one in (learner, kl.BanditExpWeights.from_state(learner.state())):
-        with pytest.raises(ValueError, match="read-only"):
-            one.ask().action[0] = 7.0
+def test_ready_proxy_and_design_are_used():
+    proxy = kl.kernel_pca(kl.Gaussian(0.4), SQUARE, rank=6)
+    learner = make(proxy=proxy, rank=6, design=kl.uniform_design(proxy), loss_range=None)
+    np.testing.assert_allclose(learner.engine.weights, 1 / 40)
+    assert (learner.rank, learner.engine.proxy) == (6, "kernel PCA")
 
 
 def test_sample_that_does_not_span_falls_back_to_the_exact_covariance(monkeypatch):

@@ -191,12 +191,6 @@ def test_more_rounds_than_the_horizon_fail():
     assert marks(learner.guarantee())["rounds"] is False
 
 
-def test_short_horizon_is_trivial_and_says_so():
-    promise = make(horizon=3).guarantee()
-    assert promise.total == promise.trivial == 6.0
-    assert promise.is_trivial
-
-
 def test_what_is_not_proved_without_a_horizon():
     single, longer = (make(horizon=None, batch=b).guarantee(rounds=500) for b in (1, 4))
     assert single.valid
@@ -286,8 +280,3 @@ def test_sampled_covariance_is_within_its_stated_error():
         ratios = np.linalg.eigvalsh(root @ factor @ factor.T @ root.T)
         assert 0.7 <= ratios.min() <= ratios.max() <= 1.3
         assert not np.allclose(ratios, 1.0, atol=1e-6)  # it is a sample, not the covariance itself
-
-
-def test_printed_needs_the_papers_tuning():
-    with pytest.raises(ValueError, match="`printed` must be left out"):
-        make().guarantee(printed=True)

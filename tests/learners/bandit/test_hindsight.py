@@ -6,7 +6,6 @@ compared with games whose regret is a fraction of it. The negative control is th
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
@@ -18,10 +17,8 @@ from koloss.guarantees.bandit import BanditProblem, anytime_kappa, anytime_rate,
 from koloss.learners.bandit import tuning
 from tests.support import inside
 from tests.support.clauses import remarks
-from tests.support.copies import fresh_copy
 
 LINE = kl.Points(np.linspace(0, 1, 20)[:, None])
-X = LINE.X[:, 0]
 ROUNDS = 500
 
 
@@ -335,7 +332,7 @@ def test_what_is_not_proved_says_so(monkeypatch):
     assert make(batch="auto").batch > 1
 
 
-# Settings and snapshots.
+# Rates.
 
 
 def test_rates_of_ones_own():
@@ -350,59 +347,6 @@ def test_rates_of_ones_own():
 
 
 # Games.
-
-
-def regret(learner, losses, rounds=ROUNDS, count=None):
-    """max_a Σ (ℓ(a_t) - ℓ(a)) of one game, and the width of all its losses."""
-    paid, total, low, high = 0.0, np.zeros(len(learner.actions)), math.inf, -math.inf
-    for t in range(0, rounds, count or 1):
-        loss = np.asarray(losses(t, learner.distribution), dtype=float)
-        decision = learner.ask() if count is None else learner.ask(count)
-        values = loss[decision.index]
-        learner.tell(decision, values)
-        paid += float(np.sum(values))
-        total += loss * (count or 1)
-        low, high = min(low, loss.min()), max(high, loss.max())
-    return paid - total.min(), high - low
-
-
-def bump(center):
-    return np.exp(-((X - center) ** 2) / (2 * 0.4**2))
-
-
-GAMES = {
-    "fixed": lambda t, p: 1 - bump(0.3),
-    "switching": lambda t, p: 1 - bump(0.2 if t // 60 % 2 else 0.8),
-    "predictive": lambda t, p: bump(X[int(np.argmax(p))]),
-    "lure": lambda t, p: 1 - bump(X[int(np.argmin(p))]),
-    "hidden": lambda t, p: 1 - bump(0.1) if p[:6].sum() < 0.05 else bump(0.1),
-}
-SETTINGS = {
-    "ridge": {},
-    "no ridge": {"ridge": 0},
-    "drift": {"batch": "auto"},
-    "arms": {"loss_class": "any"},
-    "anytime": {"horizon": None},
-    "learned": {"loss_range": "learn"},
-    "learned, anytime": {"loss_range": "learn", "horizon": None},
-    "widen": {"loss_range": (0.0, 0.5), "outside": "widen"},
-}
-
-
-@functools.cache
-def made(name):
-    return make(**SETTINGS[name])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize("game", GAMES)
-def test_no_game_exceeds_the_bound(game, name):
-    learner = fresh_copy(made(name), 0)
-    value, width = regret(learner, GAMES[game])
-    promise = learner.guarantee(rounds=ROUNDS)
-    assert promise.valid
-    assert value <= sum(promise.terms.values()) * (width if promise.unit else 1.0)
 
 
 def stalked(regret, seed, rounds, arms):

@@ -10,8 +10,8 @@ import pytest
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds
-from koloss.learners.bandit.loss_range import LossRange
 from tests.support import inside
+from tests.support.hostile import game
 
 LINE = kl.Points(np.linspace(0, 1, 24)[:, None])
 X = LINE.X[:, 0]
@@ -73,30 +73,16 @@ GAMES = {
 }
 
 
-def play(learner, losses, rounds=ROUNDS):
-    """Regret, the range of all losses, and the rates of every round."""
-    paid, total, low, high, rates = 0.0, np.zeros(len(learner.actions)), math.inf, -math.inf, []
-    for t in range(rounds):
-        p = learner.distribution
-        loss = np.asarray(losses(t, p), dtype=float)
-        low, high = min(low, loss.min()), max(high, loss.max())
-        paid += float(p @ loss)
-        total += loss
-        decision = learner.ask()
-        rates.append(inside.exp2(learner).epoch.eta)
-        learner.tell(decision, float(loss[decision.index]))
-    return paid - total.min(), high - low, rates
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("horizon", [ROUNDS, None])
 @pytest.mark.parametrize("name", GAMES)
 def test_no_game_exceeds_the_bound(name, horizon):
-    learner = make(horizon=horizon)
-    regret, width, rates = play(learner, GAMES[name])
+    learner, rates = make(horizon=horizon), []
+    each = lambda: rates.append(inside.exp2(learner).epoch.eta)  # noqa: E731
+    played = game(learner, GAMES[name], ROUNDS, each=each)
     promise = learner.guarantee(rounds=ROUNDS)
     assert promise.unit == "ρ"
-    assert regret <= sum(promise.terms.values()) * width
+    assert played.regrets.max() <= sum(promise.terms.values()) * played.width
     known = [eta for eta in rates if eta > 0]
     assert all(a >= b for a, b in pairwise(known))
 
@@ -156,7 +142,7 @@ def test_discarding_what_is_outside_has_linear_regret():
     discarding = paid - best.min()
     arms = kl.Points(np.eye(3))
     learner = make(arms, kl.Linear(), horizon=3000, loss_class="any")
-    regret, _, _ = play(learner, lambda t, p: losses(t), 3000)
+    regret = game(learner, lambda t, p: losses(t), 3000).regrets.max()
     assert discarding > 0.3 * 3000
     assert regret < 0.1 * 3000
 
@@ -314,12 +300,11 @@ def test_a_measured_regret_of_clipped_losses_is_not_called_covered():
 @pytest.mark.parametrize("name", ["jump 10", "hidden 10", "new lows"])
 def test_a_range_that_was_wrong_keeps_its_bound(name):
     learner = make(loss_range=(0, 1), outside="widen")
-    regret, width, _ = play(learner, GAMES[name])
+    played = game(learner, GAMES[name], ROUNDS)
     promise = sum(learner.guarantee().terms.values())
-    seen = inside.exp2(
-        learner
-    ).range  # of the losses that were heard; what was not may have been wider
-    assert regret <= promise * width / (seen.heard_high - seen.heard_low)
+    # Of the losses that were heard; what was not may have been wider.
+    seen = inside.exp2(learner).range
+    assert played.regrets.max() <= promise * played.width / (seen.heard_high - seen.heard_low)
 
 
 # Settings and snapshots.
@@ -352,10 +337,3 @@ def test_of_one_loss_nobody_knows_the_range(kind):
         learner.tell(learner.ask(), loss)
     assert "so far it is 2, and the bound" in learner.guarantee().in_words()
     assert learner.guarantee().random is not None
-
-
-def test_one_loss_has_no_width():
-    seen = LossRange(-0.5, 0.5, learned=True)
-    assert not seen.known
-    seen.hear([3.0])
-    assert (seen.center, seen.factor) == (3.0, 0.0)

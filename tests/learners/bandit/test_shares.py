@@ -250,9 +250,12 @@ GAMES = {
 }
 
 
-def make(**settings):
+BOTH = [kl.BanditExpWeights, kl.InsuredBandit]
+
+
+def make(kind=kl.BanditExpWeights, actions=POINTS, **settings):
     settings = {"horizon": 1000, "loss_range": (0, 1), "shares": LIMITS, "rng": 0} | settings
-    return kl.BanditExpWeights(POINTS, kl.Gaussian(0.3), **settings)
+    return kind(actions, kl.Gaussian(0.3), **settings)
 
 
 def loss(decision):
@@ -368,14 +371,16 @@ BAD = [
 
 @pytest.mark.parametrize("limits, error, message", BAD)
 def test_bad_shares(limits, error, message):
-    with pytest.raises(error, match=f"`shares`.*{message}"):
-        make(shares=limits)
+    for kind in BOTH:
+        with pytest.raises(error, match=f"`shares`.*{message}"):
+            make(kind, shares=limits)
 
 
-@pytest.mark.parametrize("actions", [kl.Ball(2), kl.Box([0.5, 0.5], [1.0, 1.0])])
-def test_shares_are_of_finitely_many_actions(actions):
-    with pytest.raises(ValueError, match="`shares` must be of finitely many actions"):
-        kl.BanditExpWeights(actions, kl.Gaussian(0.5), horizon=100, shares={0: (0, 0.5)})
+@pytest.mark.parametrize("kind", BOTH)
+def test_shares_are_of_finitely_many_actions(kind):
+    for actions in (kl.Ball(2), kl.Box([0.5, 0.5], [1.0, 1.0])):
+        with pytest.raises(ValueError, match="`shares` must be of finitely many actions"):
+            make(kind, actions, shares={0: (0, 0.5)})
 
 
 def test_how_shares_are_written():
@@ -388,8 +393,9 @@ def test_how_shares_are_written():
     assert "shares" not in repr(make(shares=None))
 
 
-def test_the_guarantee_says_what_shares_cost():
-    promise, free = make().guarantee(), make(shares=None).guarantee()
+@pytest.mark.parametrize("kind", BOTH)
+def test_the_guarantee_says_what_shares_cost(kind):
+    promise, free = make(kind).guarantee(), make(kind, shares=None).guarantee()
     # Nobody of rows 3 and 4 can have more than a tenth.
     assert promise.price == pytest.approx(0.9 * 1000)
     assert (promise.comparator, free.comparator) == ("law", "action")
@@ -397,22 +403,16 @@ def test_the_guarantee_says_what_shares_cost():
     whole = min(sum(promise.terms.values()) + promise.price, 1000)
     assert remarks(promise)["shares"] == {"price": promise.price, "whole": whole, "unit": ""}
     assert promise.proved
-    low = make(shares={0: (0.05, 1)}, loss_range=(0, 4)).guarantee()
+    low = make(kind, shares={0: (0.05, 1)}, loss_range=(0, 4)).guarantee()
     assert low.price == pytest.approx(0.05 * 1000 * 4)
+    assert make(kind, delay=3, shares=None).guarantee().proved
+    assert not make(kind, delay=3).guarantee().proved
 
 
-def test_with_a_delay_the_bound_is_not_proved():
-    assert make(delay=3, shares=None).guarantee().proved
-    promise = make(delay=3).guarantee()
-    assert not promise.proved
-    assert "shares late" in remarks(promise)
-
-
-@pytest.mark.parametrize("kind", [kl.BanditExpWeights, kl.InsuredBandit])
+@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("goal", ["minimize", "maximize"])
 def test_random_play_is_compared_with_the_best_law_within_the_shares(kind, goal):
-    said = {"horizon": 1000, "loss_range": (0, 1), "goal": goal, "rng": 0}
-    learner = kind(POINTS, kl.Gaussian(0.3), shares={tuple(range(10)): (0.4, 1.0)}, **said)
+    learner = make(kind, shares={tuple(range(10)): (0.4, 1.0)}, goal=goal)
     for _ in range(200):
         decision = learner.ask()
         value = 0.9 if decision.index < 10 else 0.1

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
+from tests.support.hostile import game
 from tests.support.streams import coefficients, quadratic_of
 
 GAMES = ("random", "biased", "switching", "alternating", "hostile")
@@ -24,26 +25,23 @@ def make(actions, kernel, horizon, **settings):
     return kl.ExpWeights(actions, kernel, horizon=horizon, **{"rng": 0} | settings)
 
 
-@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("name", GAMES)
 @pytest.mark.parametrize("N", [2, 16, 100])
 @pytest.mark.parametrize("rounds", [1, 2, 30, 400])
 @pytest.mark.parametrize("anytime", [False, True])
-def test_points_stay_within_the_bound(game, N, rounds, anytime):
+def test_points_stay_within_the_bound(name, N, rounds, anytime):
     rng = np.random.default_rng([N, rounds])
     points = kl.Points(np.eye(N))
     learner = make(points, kl.Linear(), None if anytime else rounds, loss_range=(-1, 1))
-    played, total = 0.0, np.zeros(N)
-    for t in range(rounds):
-        p = learner.distribution
-        if game == "hostile":  # the loss is largest where the player is most likely
-            loss = 2.0 * (p >= np.median(p)) - 1
-        else:
-            loss = np.sign(coefficients(game, t, rounds, N, rng))
-        learner.tell(learner.ask(), loss)
-        played, total = played + p @ loss, total + loss
-    promise = learner.guarantee(rounds=rounds)
+
+    def losses(t, p):
+        if name == "hostile":  # the loss is largest where the player is most likely
+            return 2.0 * (p >= np.median(p)) - 1
+        return np.sign(coefficients(name, t, rounds, N, rng))
+
+    played, promise = game(learner, losses, rounds), learner.guarantee(rounds=rounds)
     assert promise.valid
-    assert played - total.min() <= promise.total + 1e-9
+    assert played.regrets.max() <= promise.total + 1e-9
 
 
 def test_the_bound_is_not_loose_everywhere():
@@ -59,14 +57,9 @@ def test_a_rate_that_is_too_large_breaks_the_tuned_bound():
     tuned = make(points, kl.Linear(), rounds, loss_range=(-1, 1))
     eta = 50 * tuned.learning_rate
     hasty = make(points, kl.Linear(), rounds, loss_range=(-1, 1), learning_rate=eta)
-    played, total = 0.0, np.zeros(2)
-    for _ in range(rounds):
-        p = hasty.distribution
-        loss = np.where(np.arange(2) == np.argmax(p), 1.0, -1.0)
-        hasty.tell(hasty.ask(), loss)
-        played, total = played + p @ loss, total + loss
-    assert played - total.min() > tuned.guarantee().total
-    assert played - total.min() <= hasty.guarantee().total
+    against = lambda t, p: np.where(np.arange(2) == np.argmax(p), 1.0, -1.0)  # noqa: E731
+    regret = game(hasty, against, rounds).regrets.max()
+    assert tuned.guarantee().total < regret <= hasty.guarantee().total
 
 
 # The ball.

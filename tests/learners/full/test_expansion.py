@@ -62,13 +62,6 @@ def test_centres_far_away_and_duplicates():
     assert total.spent <= 200 * 1e-3
 
 
-def test_no_allowance_no_compression():
-    total = Expansion.empty(kl.Gaussian(0.5), 2, size=1.0)
-    losses = add_many(total, kl.Gaussian(0.5), 100, seed=5, allowance=0.0)
-    assert total.spent == 0
-    assert len(total) == sum(len(loss.coefficients) for loss in losses)
-
-
 def test_negative_control_half_the_error_is_too_little():
     """The bound is not vacuous: compressing by hand with a coarse tolerance exceeds a tenth of it."""
     kernel = kl.Gaussian(0.5)

@@ -9,7 +9,8 @@ import pytest
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds
-from tests.support.clauses import marks, remarks
+from tests.support.clauses import remarks
+from tests.support.hostile import game
 
 N = 6
 POINTS = kl.Points(np.linspace(0, 1, N)[:, None])
@@ -45,13 +46,14 @@ def hostile(name, rounds, rng):
 
 def played(learner, loss, rounds):
     """Regret of the laws against the best action, and the largest range of a loss."""
-    paid, total, width = 0.0, np.zeros(N), 0.0
-    for t in range(rounds):
-        p = learner.distribution
+    widths = []
+
+    def losses(t, p):
         one = loss(t, p)
-        paid, total, width = paid + p @ one, total + one, max(width, np.ptp(one))
-        tell(learner, one)
-    return paid - total.min(), width
+        widths.append(np.ptp(one))
+        return one
+
+    return game(learner, losses, rounds).regrets.max(), max(widths)
 
 
 @pytest.mark.parametrize("horizon", [None, 120])
@@ -96,35 +98,6 @@ def test_laws_by_hand(horizon, prior):
     assert remarks(promise)["range in a round"] == {"heard": f"{width:.6g}"}
 
 
-def test_units_do_not_matter():
-    losses = np.random.default_rng(2).normal(size=(40, N))
-    plain, scaled, moved = make(), make(), make()
-    for loss in losses:
-        np.testing.assert_array_equal(plain.distribution, scaled.distribution)
-        np.testing.assert_allclose(plain.distribution, moved.distribution, rtol=1e-6)
-        decisions = [one.ask() for one in (plain, scaled, moved)]
-        assert len({decision.index for decision in decisions}) == 1
-        told = (loss, 2.0**20 * loss, 1e-3 * loss + 12)
-        for one, decision, values in zip((plain, scaled, moved), decisions, told, strict=True):
-            one.tell(decision, values)
-    assert plain.guarantee().terms == scaled.guarantee().terms
-
-
-def test_what_is_said():
-    learner = make()
-    promise = learner.guarantee(rounds=100)
-    assert (promise.unit, promise.regret, promise.trivial) == ("ρ", "hindsight", 100)
-    assert (promise.theorems, promise.details) == (("A2iii",), ("learned",))
-    assert not {"norm of losses", "width"} & set(marks(promise))
-    assert promise.valid
-    first = learner.ask()
-    tell(learner, np.arange(N))
-    learner.tell(first, np.arange(N))
-    late = learner.guarantee(rounds=100)
-    assert not late.proved
-    assert "range late" in remarks(late)
-
-
 def test_a_snapshot_goes_on():
     rng, learner = np.random.default_rng(3), make()
     for _ in range(10):
@@ -139,37 +112,6 @@ def test_a_snapshot_goes_on():
     assert learner.guarantee(rounds=40) == again.guarantee(rounds=40)
 
 
-def test_play_turns_it_into_losses():
-    losses = np.random.default_rng(4).uniform(2, 5, size=(50, N))
-    trace = kl.play(make(), kl.games.Replay(losses), 50)
-    root = math.sqrt(50 * math.log(N))
-    assert trace.bound[-1] == pytest.approx((root + 1) * (losses.max() - losses.min()))
-    assert trace.valid
-
-
-@pytest.mark.parametrize(
-    "settings, rule",
-    [
-        (
-            {"loss_norm": 2.0},
-            "`loss_norm` must be left out with a `loss_range` of 'learn', got 2.0",
-        ),
-        ({"learning_rate": 0.1, "horizon": 10}, "`learning_rate` must be left out"),
-        ({"delay": 2, "horizon": 10}, "`delay` must be left out"),
-        ({"tuning": "paper", "horizon": 10}, "`tuning` must be left out"),
-        ({"loss_range": "unknown"}, "`loss_range`"),
-    ],
-)
-def test_what_it_refuses(settings, rule):
-    with pytest.raises((ValueError, TypeError), match=rule.replace("(", r"\(")):
-        make(**settings)
-
-
-def test_other_sets_and_sizes_are_refused():
-    with pytest.raises(
-        ValueError, match="`loss_range` of 'learn' must come with Points, got a Ball"
-    ):
-        kl.ExpWeights(kl.Ball(2), kl.Quadratic(), horizon=None, loss_range="learn")
-    learner = make()
+def test_losses_beyond_floats_are_refused():
     with pytest.raises(LossOutOfBounds, match="`loss` must be at most"):
-        tell(learner, np.full(N, 1e308))
+        tell(make(), np.full(N, 1e308))

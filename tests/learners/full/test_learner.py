@@ -62,32 +62,3 @@ def test_a_look_ahead_follows_the_density():
     assert not np.array_equal(seen, drawn)
     np.testing.assert_allclose(seen.mean(axis=0), drawn.mean(axis=0), atol=0.06)
     assert np.linalg.norm(seen.mean(axis=0)) > 0.2  # of uniform draws it would be zero
-
-
-class Own:
-    """A kernel of the user's own, which no snapshot can hold."""
-
-    def __call__(self, X, Y=None):
-        return X @ (X if Y is None else Y).T
-
-    def diag(self, X):
-        return np.sum(X * X, axis=1)
-
-
-def test_a_kernel_of_ones_own_goes_on_after_a_snapshot():
-    learner = kl.ExpWeights(POINTS, Own(), horizon=30, rng=0)
-    for loss in losses(5):
-        learner.tell(learner.ask(), loss)
-    again = kl.ExpWeights.from_state(learner.state())
-    np.testing.assert_array_equal(again.distribution, learner.distribution)
-    np.testing.assert_array_equal(again.ask(9).index, learner.ask(9).index)
-    assert again.guarantee().terms == learner.guarantee().terms
-
-
-def test_a_prior_is_part_of_a_snapshot():
-    prior = kl.QuadraticLoss(np.diag([3.0, 0.0]), [1.0, 0.0])
-    learner = kl.ExpWeights(DISC, kl.Quadratic(), horizon=30, prior=prior, rng=0)
-    again = kl.ExpWeights.from_state(learner.state())
-    assert again.settings.prior == prior
-    X = DISC.sample(6, 0)
-    np.testing.assert_array_equal(again.log_density(X), learner.log_density(X))

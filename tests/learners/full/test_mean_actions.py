@@ -1,4 +1,4 @@
-"""What is proved of Algorithms 3 and 4 alike: regret, delays and degenerate sets.
+"""What is proved of Algorithms 3 and 4 alike: regret, and late losses.
 
 Regret here has no randomness: the loss of a round is ⟨w_t, X_t⟩, the mean over the player's coin.
 """
@@ -12,8 +12,7 @@ import pytest
 from scipy import stats
 
 import koloss as kl
-from tests.support.clauses import clause_of
-from tests.support.streams import bump, coefficients, on_sphere, regret
+from tests.support.streams import GAMES, bump, coefficients, on_sphere, quadratics, regret
 
 GRADIENT, LEADER = kl.ConditionalGradient, kl.FollowTheRegularizedLeader
 each = pytest.mark.parametrize("kind", [GRADIENT, LEADER], ids=lambda kind: kind.__name__)
@@ -28,6 +27,58 @@ def test_gaussians_on_points_stay_within_the_bound(kind, bandwidth):
     assert regret(learner, [bump(rng, kernel) for _ in range(n)]) <= learner.guarantee().total
     if kind is LEADER:  # approximate projections cost a thousandth, as the tolerance has it
         assert learner.guarantee().terms["projection"] <= 1.001e-3 * math.sqrt(n)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize(
+    "d, r, n", [(1, 1.0, 60), (2, 1.0, 60), (2, 0.3, 60), (5, 2.0, 60), (3, 1e3, 2), (1, 1e-3, 5)]
+)
+@pytest.mark.parametrize("kind, tuning", [(GRADIENT, "sharp"), (GRADIENT, "paper"), (LEADER, "sharp")])  # fmt: skip
+def test_quadratics_on_the_ball_stay_within_the_bound(kind, tuning, d, r, n, game):
+    """Also in games so short that the share of a new atom is capped at 1."""
+    learner = kind(kl.Ball(d, r), kl.Quadratic(), horizon=n, loss_norm=1.0, tuning=tuning, rng=0)
+    suffered, promise = regret(learner, quadratics(game, n, d)), learner.guarantee(printed=False)
+    assert promise.valid
+    assert suffered <= promise.total * (1 + 1e-12)
+    if kind is LEADER:
+        assert promise.total <= math.sqrt((r**4 + r**2) * n) * 1.001
+
+
+@each
+@pytest.mark.parametrize("late", [1, 5, 40])
+@pytest.mark.parametrize("delay", [0, 5])
+def test_late_losses_stay_within_the_bound(kind, late, delay):
+    n, said = 100, {"delay": delay} if kind is LEADER else {}
+    for game in (*GAMES, "constant"):
+        learner = kind(kl.Ball(2), kl.Quadratic(), horizon=n, loss_norm=1.0, rng=0, **said)
+        suffered, promise = regret(learner, quadratics(game, n, 2), late), learner.guarantee()
+        assert promise.terms["delay"] > 0
+        assert suffered <= promise.total
+        assert learner.diagnostics.late == n - 1
+
+
+@pytest.mark.parametrize(
+    "kind, actions, n, first",
+    [(GRADIENT, kl.Points([[-1.0], [1.0]]), 3000, 900), (LEADER, kl.Ball(1), 400, 20)],
+)
+def test_an_adversary_that_is_late_on_purpose_needs_the_delay_term(kind, actions, n, first):
+    """Losses e₁ send the player to one end; then -e₁, told only at the end, where the player is at its worst."""
+    learner = kind(actions, kl.Linear(), horizon=n, loss_norm=1.0, rng=0)
+    up, down, paid = kl.LinearLoss([1.0]), kl.LinearLoss([-1.0]), 0.0
+    for _ in range(first):
+        paid += up.inner(learner.mean)
+        learner.tell(learner.ask(), up)
+    held = learner.ask(n - first)
+    paid += (n - first) * down.inner(learner.mean)
+    assert learner.guarantee().terms["unheard"] == pytest.approx(2 * (n - first))
+    learner.tell(held, [down] * (n - first))
+    suffered, terms = paid + n - 2 * first, learner.guarantee().terms
+    without = sum(terms.values()) - terms["delay"]
+    assert without < suffered <= sum(terms.values())
+    if kind is LEADER:
+        assert 10 * without < suffered
+        assert sum(terms.values()) < 1.02 * suffered
 
 
 @pytest.mark.slow
@@ -72,40 +123,3 @@ def test_a_loss_can_be_late_by_the_whole_diameter_at_most(kind, rate):
         learner.tell(learner.ask(), kl.LinearLoss([1.0]))
     learner.tell(first, kl.LinearLoss([-1.0]))
     assert learner.guarantee().terms["delay"] == pytest.approx(2.0)  # the leader: not 50 η G²/2
-
-
-POINTS = {
-    "one": np.ones((1, 2)),
-    "equal": np.ones((5, 2)),
-    "zero": np.zeros((3, 2)),
-    "almost equal": np.ones((4, 2)) + 1e-9 * np.arange(4)[:, None],
-    "tiny": 1e-9 * np.eye(2),
-    "huge": 1e6 * np.eye(2),
-}
-
-
-@each
-@pytest.mark.parametrize("points", POINTS.values(), ids=POINTS)
-@pytest.mark.parametrize("tuning", ["sharp", "paper"])
-def test_degenerate_points(kind, points, tuning):
-    learner = kind(kl.Points(points), kl.Linear(), horizon=20, loss_norm=1.0, tuning=tuning, rng=0)
-    losses = [kl.LinearLoss([0.6 * (-1) ** t, 0.8]) for t in range(19)] + [kl.LinearLoss([0, 0])]
-    suffered, promise = regret(learner, losses), learner.guarantee(printed=False)
-    assert suffered <= promise.total + 1e-12 * float(np.abs(points).max())
-    if len(np.unique(points, axis=0)) == 1:
-        assert promise.total == 0
-    assert learner.distribution.sum() == pytest.approx(1)
-
-
-@pytest.mark.parametrize(
-    "kind, delay, told",
-    [(GRADIENT, {}, "told before"), (LEADER, {"delay": 2}, "told after")],
-)
-def test_guarantee_says_what_it_needs(kind, delay, told):
-    learner = kind(kl.Ball(2), kl.Linear(), horizon=3, **delay)
-    assert clause_of(learner.guarantee(), told).numbers == delay
-    for _ in range(3):
-        learner.tell(learner.ask(), kl.LinearLoss([1.0, 0.0]))
-    assert all(a.holds is True for a in learner.guarantee().assumptions[1:])
-    learner.tell(learner.ask(), kl.LinearLoss([1.0, 0.0]))
-    assert not learner.guarantee().valid  # more rounds than promised

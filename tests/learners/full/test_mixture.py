@@ -47,16 +47,6 @@ def test_weights_are_those_of_the_recursion(name):
     assert np.all(np.isfinite(mixture.weights))
 
 
-def test_atoms_keep_their_order_and_their_kind():
-    points = mixed(np.full(5, 0.5), lambda i: np.array([i, -i], dtype=float))
-    np.testing.assert_array_equal(points.atoms[:, 0], np.arange(6))
-    np.testing.assert_array_equal(points.atoms[:, 1], -np.arange(6.0))
-    rows = Mixture.of(np.asarray([7]))
-    rows.mix(0.5, 3)
-    assert rows.atoms.tolist() == [7, 3]
-    assert rows.atoms.dtype.kind == "i"
-
-
 def test_draws_follow_the_weights():
     mixture = mixed(STEPS["falling"][:60])
     drawn = mixture.draw(np.random.default_rng(1).random(50_000))
@@ -64,12 +54,6 @@ def test_draws_follow_the_weights():
     assert agrees(by_counts(counts, 50_000 * mixture.weights))
     wrong = mixed(np.minimum(1, 2.2 / np.sqrt(np.arange(1, 61)))).weights
     assert differs(by_counts(counts, 50_000 * wrong))  # negative control
-
-
-def test_extreme_uniforms_stay_inside():
-    mixture = mixed(STEPS["constant"])
-    first, last = mixture.draw(np.array([0.0, 1 - 2.0**-53]))
-    assert (first, last) == (0, mixture.size - 1)
 
 
 def test_old_atoms_are_dropped_once_they_weigh_nothing():
@@ -86,21 +70,6 @@ def test_old_atoms_are_dropped_once_they_weigh_nothing():
     kept = naive(np.full(mixture.size - 1, gamma))
     kept[0] = gamma * (1 - gamma) ** (mixture.size - 1)
     np.testing.assert_allclose(mixture.weights, kept / kept.sum(), rtol=1e-10, atol=1e-16)
-
-
-def test_nothing_is_dropped_that_counts():
-    mixture = mixed(np.full(3000, 1e-3))
-    assert mixture.size == 3001
-    assert mixture.weights[0] == pytest.approx(0.999**3000, rel=1e-9)
-
-
-def test_a_step_of_size_one_leaves_one_atom():
-    mixture = mixed(np.full(10, 0.5))
-    mixture.mix(1.0, np.array([9.0]))
-    assert mixture.atoms.tolist() == [[9.0]]
-    assert mixture.weights.tolist() == [1.0]
-    mixture.mix(0.25, np.array([10.0]))
-    np.testing.assert_allclose(mixture.weights, [0.75, 0.25], rtol=1e-15)
 
 
 @pytest.mark.parametrize("kept", [0, 90, module.KEPT])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 import koloss as kl
-from tests.learners.insured.inside import digest, resumed
 
 POINTS = kl.Points(np.random.default_rng(5).random((30, 2)))
 POLICIES = ("ucb", "thompson")
@@ -75,10 +74,3 @@ def play(learner, losses, rounds, start=0):
         learner.tell(decision, float(losses(t)[decision.index]))
         played.append(decision.index)
     return played
-
-
-def goes_on(learner, losses=kind, rounds=30):
-    """Whether the learner of a snapshot plays on exactly as the learner itself does."""
-    again = resumed(learner.state())
-    same = play(again, losses, rounds) == play(learner, losses, rounds)
-    return same and digest(again) == digest(learner)

@@ -155,9 +155,6 @@ class RandomGame:
         return float(excess.max()), over
 
 
-# Time of telling that depends on the outcome (game 5).
-
-
 # A teller that sees the head of the queue, and an overdraft that is finite (game 6).
 
 

@@ -63,15 +63,6 @@ def test_weight_is_the_largest_that_fits(seed, overdraft, crowd):
     assert 0 <= weight <= 1
 
 
-def test_weights_by_hand():
-    account, reach = account_at([7.0, 0.0], 3), np.array([4.0, 1.0])
-    assert account.weight(reach, 20, math.inf) == 1
-    assert account.weight(reach, 10, math.inf) == 0.5
-    assert account.weight(reach, 10, 1) == 0.25  # two others are out: it must end at 9
-    assert account.weight(reach, 10, 0) == 0
-    assert account.weight(reach, 8, math.inf) == 0
-
-
 @given(seed=st.integers(0, 10**6), y=st.floats(-0.5, 0.5), weight=st.floats(0, 1))
 def test_an_entry_raises_the_account_by_what_it_may(seed, y, weight):
     # Lemma F5.2, and the sum itself.
@@ -97,33 +88,6 @@ def test_an_entry_can_raise_the_account_by_all_it_may(weight):
     account, reach = account_at([0.0], 1), 4.0
     account.enter(HALF, np.array([-HALF - reach * (HALF - -HALF)]), weight)
     assert account.used == pytest.approx(1 + weight * reach)
-
-
-@pytest.mark.parametrize("y", [-0.5, 0.1, 0.5])
-def test_a_skipped_loss_needs_no_estimate(y):
-    without, ignored = account_at([1.0, 2.0], 1), account_at([1.0, 2.0], 1)
-    without.enter(y, None, 0.0)
-    ignored.enter(y, np.array([9.0, -9.0]), 0.0)
-    assert without.total.tolist() == ignored.total.tolist() == pytest.approx([1.5 + y, 2.5 + y])
-    assert without.outstanding == ignored.outstanding == 0
-
-
-@given(
-    used=st.floats(-5, 5),
-    out=st.integers(0, 5),
-    budget=st.floats(0, 8),
-    overdraft=st.sampled_from([0.0, 2.5, math.inf]),
-    count=st.integers(1, 6),
-)
-def test_rounds_drawn_together_are_rounds_drawn_one_by_one(used, out, budget, overdraft, count):
-    together, singly = account_at([used, used - 1], out), account_at([used, used - 1], out)
-    allowed = True
-    for _ in range(count):
-        allowed = allowed and singly.may_draw(budget, overdraft)
-        singly.draw()
-    assert together.may_draw(budget, overdraft, count) == allowed
-    together.draw(count)
-    assert together.outstanding == singly.outstanding == out + count
 
 
 # The promise on every path (Theorem F5.4).
@@ -305,22 +269,3 @@ CONTROLS = [
 def test_negative_control_other_rules_break_the_promise(path, overdraft, telling):
     paths = [path(seed, 30, overdraft, telling, "one by one") for seed in range(5)]
     assert min(path.play("worst") for path in paths) < -0.5
-
-
-# Plain data.
-
-
-def test_holds_says_whether_the_promise_is_kept():
-    account = account_at([7.0, 9.0], 2)
-    assert account.holds(11.0, 0)
-    assert account.holds(9.0, 2)
-    assert account.holds(0.0, math.inf)
-    assert not account.holds(10.9, 0)
-    assert not account.holds(9.0, 1.9)
-
-
-def test_room_and_rescale():
-    account = account_at([1.0, -2.0])
-    account.rescale(0.5)
-    assert account.used == 0.5
-    assert account.room(10).tolist() == [8.5, 10]

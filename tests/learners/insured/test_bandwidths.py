@@ -1,4 +1,4 @@
-"""Kernels at other bandwidths, the priors made of them, and learners with kernels of all kinds."""
+"""Kernels at other bandwidths, and the priors made of them."""
 
 from __future__ import annotations
 
@@ -47,19 +47,6 @@ def test_parts_without_a_bandwidth_stay():
     np.testing.assert_allclose(moved, kl.Periodic(0.4, period=1.0)(circle))
 
 
-class Own:
-    """A kernel of the user's."""
-
-    def __repr__(self):
-        return "Own()"  # a name for its tests
-
-    def __call__(self, X, Y=None):
-        return kl.Gaussian(0.4)(X, Y)
-
-    def diag(self, X):
-        return np.ones(len(X))
-
-
 def learner_of(kernel, points=X):
     return kl.InsuredBandit(kl.Points(points), kernel, horizon=600, loss_range=(0, 1), rng=3)
 
@@ -86,26 +73,6 @@ def test_which_bandwidths_are_compared():
             for steps in ((0, 0), (1, 1), (1, 0), (2, 0))
         ]
         assert odds == [0, DOUBT, 1.5 * DOUBT, 3 * DOUBT]
-
-
-@pytest.mark.parametrize(
-    "kernel", ["auto", Own(), kl.Polynomial(2), kl.Periodic(0.9, period=1.3), kl.White()], ids=repr
-)
-def test_learners_with_kernels_of_all_kinds_go_on_exactly(kernel):
-    mean = 0.5 - 0.4 * np.exp(-np.sum((X - X[7]) ** 2, axis=1) / 0.05)
-    rng = np.random.default_rng(1)
-    both = [learner_of(kernel)]
-    for t, coin in enumerate(rng.random(250)):
-        if t == 120:
-            both.append(kl.InsuredBandit.from_state(both[0].state()))
-        decisions = [one.ask() for one in both]
-        assert len({d.index for d in decisions}) == 1
-        loss = float(coin < mean[decisions[0].index])
-        for one, decision in zip(both, decisions, strict=True):
-            one.tell(decision, loss)
-    first, second = (one.diagnostics for one in both)
-    np.testing.assert_array_equal(first.estimated_losses, second.estimated_losses)
-    assert first.trusted == second.trusted
 
 
 def test_pairs_have_bandwidths_of_contexts_and_of_actions():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -75,18 +73,6 @@ def test_suspicion_is_beyond_a_deviation_of_noise():
             suspected[noise] += bets.suspects(noise)
     assert 0.12 <= suspected[1 / 12] / rounds <= 0.2
     assert 0.45 <= suspected[0.0] / rounds <= 0.55  # negative control: without noise it is a coin
-
-
-def test_wealth_stays_positive_and_finite():
-    # Losses at the ends of the range, all against the bet, then all for it.
-    bets = Bets()
-    for _ in range(2000):
-        add(bets, [-0.5], [0.5])
-    assert 0 < bets.wealth < 1
-    for _ in range(20):
-        add(bets, [0.5], [-0.5])
-    assert bets.evidence > 1
-    assert math.isfinite(bets.wealth)
 
 
 RUNS, HEARD = 1500, 160

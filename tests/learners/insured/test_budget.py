@@ -18,6 +18,7 @@ from tests.learners.insured.inside import resumed
 from tests.learners.insured.test_every_path import Watcher
 from tests.support.copies import fresh_copy
 from tests.support.dips import dip
+from tests.support.hostile import game
 
 # The budget on every path.
 
@@ -77,19 +78,12 @@ def fresh(name):
     return make(points, game.kernel, horizon=game.rounds).state()
 
 
-def played(name, seed, rounds=None, *, count=None, late=0):
-    """The learner after a game, in batches or with late losses, and its regret."""
-    game, waiting = dip(name), []
-    learner = resumed(fresh(name), seed)
-    adversary, paid, total = game.make(seed), 0.0, 0.0
-    for t in range((rounds or game.rounds) // (count or 1)):
-        losses = adversary(t, learner)
-        waiting.append((learner.ask(count), losses))
-        if len(waiting) > late:
-            decision, then = waiting.pop(0)
-            learner.tell(decision, then[decision.index])
-            paid, total = paid + np.sum(then[decision.index]), total + then * (count or 1)
-    return learner, paid - total.min()
+def played(name, seed, rounds=None):
+    """The learner after a game, and its regret."""
+    place, learner = dip(name), resumed(fresh(name), seed)
+    adversary = place.make(seed)
+    losses = lambda t, p: adversary(t, learner)  # noqa: E731
+    return learner, game(learner, losses, rounds or place.rounds).in_hindsight
 
 
 @pytest.mark.slow
@@ -137,14 +131,6 @@ def test_a_terrible_policy_is_stopped(request):
     assert all(a < b for a, b in zip(stopped[True], stopped[False], strict=True))
 
 
-@pytest.mark.slow
-def test_batches_and_late_losses_do_not_stop_a_good_policy():
-    # Told one by one there is no alarm, either.
-    for seed in range(2):
-        for way in ({"count": 2}, {"count": 5}, {"count": 20}, {"late": 5}):
-            assert played("stationary", seed, 1000, **way)[0].alarms == []
-
-
 # The worst case.
 
 
@@ -154,11 +140,11 @@ def colluding(t):
 
 
 WORST = {
-    "fixed": lambda t, player: 1,
-    "switch": lambda t, player: 0 if t < 150 else 1,
-    "alternating": lambda t, player: t % 2,
-    "predictive": lambda t, player: int(np.argmax(player.distribution)),
-    "lure": lambda t, player: -1 - int(np.argmin(player.distribution)),
+    "fixed": lambda t, p: 1,
+    "switch": lambda t, p: 0 if t < 150 else 1,
+    "alternating": lambda t, p: t % 2,
+    "predictive": lambda t, p: int(np.argmax(p)),
+    "lure": lambda t, p: -1 - int(np.argmin(p)),
 }
 """Where the loss is 1, the others being 0; of lure: where it is 0, the others being 1."""
 
@@ -180,16 +166,16 @@ CASES = [(player, "patient") for player in PLAYERS] + [
 ROUNDS, SEEDS = 250, 2
 
 
-def regrets_of_game(learner, place, rounds=ROUNDS):
-    """Against every action."""
-    N, paid, total = len(learner.actions), 0.0, 0.0
-    for t in range(rounds):
-        at = place(t, learner)
-        losses = np.eye(N)[at] if at >= 0 else 1 - np.eye(N)[-1 - at]
-        decision = learner.ask()
-        learner.tell(decision, float(losses[decision.index]))
-        paid, total = paid + losses[decision.index], total + losses
-    return paid - total
+def regrets_of_game(learner, place):
+    """Of the decisions, against every action."""
+    N = len(learner.actions)
+
+    def losses(t, p):
+        at = place(t, p)
+        return np.eye(N)[at] if at >= 0 else 1 - np.eye(N)[-1 - at]
+
+    played = game(learner, losses, ROUNDS)
+    return played.paid - played.total
 
 
 @functools.cache
@@ -218,12 +204,12 @@ def test_bound_holds_in_the_worst_case(player, terms, arms, request):
     # 2 games. With 12 games each of 300 rounds, the largest ratio was 0.77 ± 0.03 (the worst action, a fixed loss, two arms).
     if terms != "default":
         request.getfixturevalue("patient")
-    for game in WORST if terms == "patient" else ("fixed", "predictive", "lure"):
-        mean, error, promise = mean_regret(player, terms, game, arms)
+    for place in WORST if terms == "patient" else ("fixed", "predictive", "lure"):
+        mean, error, promise = mean_regret(player, terms, place, arms)
         assert promise.valid
         assert not promise.is_trivial or terms in ("generous", "anytime")
-        assert mean <= promise.total, game
-        assert error <= promise.total / 3, game
+        assert mean <= promise.total, place
+        assert error <= promise.total / 3, place
 
 
 @pytest.mark.usefixtures("patient")

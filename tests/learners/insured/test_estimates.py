@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-import koloss as kl
 from koloss.guarantees import insured
 from koloss.learners.insured.explorer import JUMP, USUAL
 from koloss.learners.insured.watched import Watched
@@ -70,15 +69,10 @@ def test_draws_follow_the_law_that_is_announced(policy):
     p = law_of(learner, batch[0]).distribution()
     assert p.sum() == pytest.approx(1)
     np.testing.assert_allclose(batch.probability, p[batch.index])
-    counts, expected = np.bincount(batch.index, minlength=30), count * p
+    counts = np.bincount(batch.index, minlength=30)
     assert counts[p == 0].sum() == 0
-    rare = expected < 5
-    if rare.any():
-        counts = np.append(counts[~rare], counts[rare].sum())
-        expected = np.append(expected[~rare], expected[rare].sum())
-    counts, expected = counts[expected > 0], expected[expected > 0]
-    assert agrees(by_counts(counts, expected))
-    assert differs(by_counts(counts, np.roll(expected, 1)))  # negative control
+    assert agrees(by_counts(counts, p))
+    assert differs(by_counts(counts, np.roll(p, 1)))  # negative control
 
 
 @pytest.mark.slow
@@ -163,28 +157,6 @@ def test_exploration_is_the_smallest_that_the_rule_allows(in_full):
     assert needed * (1 - 1e-6) <= played <= 1.02 * needed
 
 
-@pytest.mark.usefixtures("patient")
-def test_diagnostics_read_like_a_report():
-    learner = make()
-    assert "suspicious" in str(learner.diagnostics)
-    play(learner, kind, 100)
-    text = str(learner.diagnostics)
-    assert text.startswith("ucb plays, 100 rounds, 0 losses outstanding")
-    assert "below its budget of" in text
-    assert "actions at a premium of" in text
-    learner.hand_over()
-    play(learner, kind, 5)
-    text = str(learner.diagnostics)
-    assert text.startswith("robust plays, 105 rounds")
-    assert "after 100 rounds the policy 'ucb' was stopped: by hand; estimated regret" in text
-    seen = learner.diagnostics
-    assert seen.estimated_regret == seen.alarms[0].estimated_regret  # nothing has been added
-    assert seen.distance == pytest.approx(seen.budget - seen.estimated_regret)
-    assert seen.robust.rounds == 5
-    assert seen.chance is None  # only the operator lets it play again
-    assert not seen.suspicious
-
-
 # Looking.
 
 
@@ -204,9 +176,3 @@ def test_the_law_before_an_alarm_is_that_of_the_successor():
                 break
             learner.tell(decision, worst_loss(learner, decision))
     assert alarms > 0
-
-
-def test_actions_cannot_be_changed_through_a_decision():
-    for learner in (make(), kl.InsuredBandit.from_state(make().state())):
-        with pytest.raises(ValueError, match="read-only"):
-            learner.ask().action[0] = 7.0

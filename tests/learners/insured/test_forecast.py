@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 
 import numpy as np
@@ -117,15 +116,6 @@ def test_discounted_losses_and_the_prior_between_and_at_refreshes(discount):
         naive_is_off = max(naive_is_off, float(np.abs(mean - regression(*seen)[0]).max()))
     assert refreshes >= 3
     assert naive_is_off > 1e-3  # negative control: whether the prior has faded can be told
-
-
-def test_the_prior_never_fades_for_good():
-    # Without refreshes an action unheard of for long would have a deviation without end.
-    one = Regression(np.eye(2), discount=0.9)
-    for _ in range(300):
-        one.update(0, 0.3)
-    assert 1 <= one.deviation[1] <= np.sqrt(FADED) * (1 + 1e-12)
-    assert one.mean[1] == 0
 
 
 def test_the_evidence_is_the_marginal_likelihood():
@@ -249,21 +239,6 @@ def test_the_scale_follows_the_losses(factor):
     assert other.chosen.noise == pytest.approx(0.02 * factor, rel=0.1)
 
 
-def test_rescaled_is_as_if_losses_had_been_larger():
-    index, losses = stream(90, seed=4)
-    one, other = Forecaster(FEATURES), Forecaster(FEATURES)
-    feed(one, index, losses * 0.5)
-    feed(other, index, losses)
-    one.rescale(2.0)
-    np.testing.assert_allclose(one.regression.moment, other.regression.moment, rtol=1e-12)
-    np.testing.assert_allclose(one.regression.squares, other.regression.squares, rtol=1e-12)
-    for k in range(2):  # and once bandwidth and noise are looked at, all the rest
-        inside.refit(one, k)
-        inside.refit(other, k)
-    np.testing.assert_allclose(one.mean, other.mean, rtol=1e-9)
-    np.testing.assert_allclose(one.deviation, other.deviation, rtol=1e-9)
-
-
 def test_predictions_are_in_the_span_of_the_features():
     # Whatever the bandwidth: x(a) is unbiased only then.
     index, losses = drawn(0.05, 0.02, 300, seed=2)
@@ -331,22 +306,6 @@ def test_who_forgets_begins_with_the_bandwidth_of_all_losses():
     assert short - first >= 3  # which is where it would be without the others
 
 
-def test_a_kernel_of_ones_own_is_taken_at_its_word():
-    assert narrower(kl.Gaussian(0.1), ENGINE) is None
-    features, _ = forecast_space(kl.Gaussian(0.1), ENGINE, None)
-    assert features is ENGINE.features
-
-
-def test_unrelated_arms_have_one_prior():
-    engine = engine_of(kl.White(), np.arange(6.0)[:, None])
-    priors = Priors.of(kl.White(), engine)
-    assert priors.keys(priors.start) == [priors.start]
-    forecaster = feed(
-        Forecaster(engine.features, priors), np.arange(60) % 6, np.arange(60) % 6 / 10
-    )
-    np.testing.assert_allclose(forecaster.mean, np.arange(6) / 10, atol=1e-3)
-
-
 # The choice between regressions.
 
 
@@ -389,14 +348,6 @@ def test_the_likeliest_of_late_is_trusted():
         )
     assert set(trusted[60:100]) == {0}
     assert 1 in trusted[100:130]
-
-
-def test_before_anything_is_heard_it_is_the_prior():
-    forecaster = Forecaster(FEATURES)
-    np.testing.assert_array_equal(forecaster.mean, np.zeros(25))
-    signal = UNIFORM / (1 + USUAL)
-    np.testing.assert_allclose(forecaster.deviation**2, signal * np.diag(GRAM), rtol=1e-12)
-    assert forecaster.trusted == 0
 
 
 def test_samples_have_the_posterior_law():
@@ -445,33 +396,3 @@ def test_long_runs_stay_accurate(discount):
     covariance = one.covariance
     np.testing.assert_allclose(covariance, covariance.T)
     assert np.linalg.eigvalsh(covariance).min() > 0
-
-
-def test_what_was_handed_out_is_not_changed_later():
-    # Rounds keep the prediction they were made with.
-    forecaster = Forecaster(FEATURES)
-    index, losses = stream(60, seed=8)
-    kept = []
-    for i, y in zip(index, losses, strict=True):
-        mean, deviation = forecaster.mean, forecaster.deviation
-        kept.append((mean, mean.copy(), deviation, deviation.copy()))
-        forecaster.update(int(i), float(y))
-    for mean, mean_then, deviation, deviation_then in kept:
-        np.testing.assert_array_equal(mean, mean_then)
-        np.testing.assert_array_equal(deviation, deviation_then)
-
-
-def test_a_copy_is_looked_at_without_a_trace():
-    # Deviations by steps and afresh differ by rounding: a look must not decide between them.
-    index, losses = stream(50, seed=8)
-    one, other = (
-        feed(Forecaster(FEATURES), index, losses),
-        feed(Forecaster(FEATURES), index, losses),
-    )
-    _ = copy.copy(one).deviation
-    feed(one, index, losses)
-    feed(other, index, losses)
-    np.testing.assert_array_equal(one.deviation, other.deviation)
-
-
-# Snapshots.

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.learners.insured.clouds import Cloud, covering_radius, sobol
+from koloss.learners.insured.clouds import covering_radius, sobol
 from koloss.learners.insured.growing import FIRST, Plan, following
-from koloss.learners.insured.landmarks import History, Landmarks, learn_lengths
+from koloss.learners.insured.landmarks import History, learn_lengths
 from koloss.learners.insured.settings import InsuredSettings
 from tests.support import inside
 from tests.support.clauses import marks, remarks
@@ -90,16 +90,6 @@ def test_newcomers_lie_in_the_set(actions):
     play(learner, 100, np.random.default_rng(1), loss=lambda x: 0.1 + np.abs(x - goal).mean() / 5)
     assert inside.growth(learner).filled > 32
     assert actions.contains(learner.actions).all()
-
-
-def test_first_set_is_even():
-    for actions in (BOX, kl.Ball(5)):
-        X = sobol(actions, 64, np.random.default_rng(0))
-        assert actions.contains(X).all()
-        # A coordinate of a Sobol' set of 64 points in a box has one point in each of 64 intervals.
-        if actions is BOX:
-            cells = np.floor(64 * X / (BOX.bounds()[1] - BOX.bounds()[0])).astype(int)
-            assert all(len(set(column)) == 64 for column in cells.T)
 
 
 def test_no_action_is_farther_than_the_covering_radius():
@@ -192,15 +182,6 @@ def test_bandwidth_of_a_coordinate_that_matters_is_smaller():
     assert learn_lengths(kl.Linear(), X, history, (0, 0, 0)) == (0, 0, 0)
 
 
-def test_landmarks_leave_out_no_more_than_asked():
-    X, kernel = np.random.default_rng(0).random((80, 3)), kl.Gaussian(0.4)
-    landmarks = Landmarks.among(kernel, X, 80, 0.01)
-    assert 3 < len(landmarks.points) < 80
-    left = 1 - np.square(landmarks(X)).sum(axis=1)
-    assert left.max() <= 0.01
-    assert np.allclose(landmarks.residual(X), np.maximum(left, 0))
-
-
 # The game.
 
 
@@ -217,33 +198,6 @@ def test_first_points_are_looked_at_one_by_one(policy):
     alone = min(explored, default=FIRST) + 1
     assert choices[:alone] == list(range(min(alone, FIRST)))
     assert not inside.pending(learner).is_blind
-
-
-def test_play_goes_on_where_nothing_new_is_found(monkeypatch):
-    monkeypatch.setattr(Cloud, "newcomers", lambda self, X, offered, count: np.zeros((0, 4)))
-    learner = made(horizon=120)
-    play(learner, 100, np.random.default_rng(0))
-    assert learner.available.sum() == 32
-    assert inside.roster(learner).changes == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"policy": "thompson", "delay": 3}], ids=str)
-def test_snapshots_go_on_bit_for_bit(settings):
-    learner, rng = made(horizon=150, **settings), np.random.default_rng(1)
-    for rounds in (FIRST - 1, 2, 30, 40):  # before a growth, after it, between growths
-        play(learner, rounds, rng)
-        waits = learner.ask()
-        twin = kl.InsuredBandit.from_state(learner.state())
-        assert np.array_equal(twin.available, learner.available)
-        for one in (learner, twin):
-            one.tell(waits.id, 0.5)
-        ahead = [
-            play(one, 30, np.random.default_rng(2))
-            for one in (twin, kl.InsuredBandit.from_state(learner.state()))
-        ]
-        assert np.array_equal(ahead[0][0], ahead[1][0])
-        assert np.array_equal(ahead[0][1], ahead[1][1])
 
 
 def test_late_losses_and_the_robust_learner_live_with_a_set_that_grows():
@@ -276,37 +230,6 @@ SPACE = kl.Space(
     depth=kl.Float(0, 1, when={"method": "random"}),
     share=kl.Float(-1, 1),
 )
-
-
-def space_loss(params):
-    loss = 0.1 + 0.05 * (math.log10(params["rate"]) + 2) ** 2 + 0.1 * (params["share"] - 0.1) ** 2
-    loss += 0.3 * ((params["threads"] - 12) / 20) ** 2 + 0.25 * (params["method"] != "random")
-    return min(loss + 0.3 * (params.get("depth", 0.5) - 0.8) ** 2, 1.0)
-
-
-def test_spaces_grow_by_params():
-    learner, rng = made(SPACE, horizon=150), np.random.default_rng(0)
-    assert learner.settings.kernel == kl.Mixed(SPACE)
-    assert len(learner.settings.actions) == 32
-    played = []
-    for t in range(120):
-        decision = learner.ask()
-        assert np.array_equal(SPACE.encode(decision.params)[0], decision.action)
-        told = float(np.clip(space_loss(decision.params) + 0.05 * rng.standard_normal(), 0, 1))
-        learner.tell(decision.params if t % 2 else decision, told)
-        played.append(decision.index)
-        if t == 80:
-            twin = kl.InsuredBandit.from_state(learner.state())
-            assert twin.ask().params == kl.InsuredBandit.from_state(learner.state()).ask().params
-    assert max(played) >= 32
-    latest = int(np.flatnonzero(learner.available)[-1])  # which is not among the first points
-    assert learner.ask(allowed=[learner._params[latest]]).index == latest >= 32
-    assert SPACE.contains(learner.actions).all()
-    assert (
-        learner.recommend().params == SPACE.decode(learner.actions[[learner.recommend().index]])[0]
-    )
-    first = [space_loss(p) for p in learner.settings.actions.params]
-    assert space_loss(learner.recommend().params) < min(first)
 
 
 @pytest.mark.slow
@@ -404,52 +327,3 @@ def test_regret_is_far_below_that_of_a_fixed_set():
 
     grown, fixed = (sum(regret(grows, seed) for seed in range(3)) for grows in (True, False))
     assert grown <= 0.6 * fixed
-
-
-# Bad input.
-
-
-@pytest.mark.parametrize(
-    "settings, error, message",
-    [
-        ({"grow": 8}, ValueError, "`grow` must be at least 16, got 8"),
-        ({"grow": "yes"}, TypeError, "`grow`"),
-        ({"grow": 64.5}, TypeError, "`grow`"),
-        ({"horizon": None}, ValueError, "`horizon` must be known where the set grows, got None"),
-        ({"loss_range": "learn"}, ValueError, "`loss_range` must be known where the set grows"),
-        ({"spacing": 0.5}, ValueError, "`spacing` must be left out where the set grows, got 0.5"),
-        ({"absent": [1]}, ValueError, "`absent` must be left out where the set grows"),
-        ({"shares": {0: (0, 0.5)}}, ValueError, "`shares` must be left out where the set grows"),
-        ({"ridge": 0.1}, ValueError, "`ridge` must be 'auto' or 0 where the set grows, got 0.1"),
-        ({"loss_class": "rank-one"}, ValueError, "`loss_class` must be 'general' where the set"),
-    ],
-)
-def test_bad_settings_are_refused(settings, error, message):
-    with pytest.raises(error, match=message.replace("(", r"\(")):
-        made(**settings)
-
-
-def test_finite_sets_and_policies_of_ones_own_do_not_grow():
-    class Stubborn:
-        def propose(self):
-            return 0
-
-        def hear(self, index, loss):
-            pass
-
-    with pytest.raises(ValueError, match="`actions` must be a Box, a Ball, or a Space"):
-        made(kl.Points([[0.0], [1.0]]))
-    with pytest.raises(ValueError, match="`actions` must be a Box, a Ball, or a Space"):
-        made(kl.Space(threads=kl.Int(1, 8)))
-    with pytest.raises(ValueError, match="`actions` must be a Space without `where`"):
-        made(kl.Space(SPACE.parameters, where=lambda p: p["threads"] > 1))
-    with pytest.raises(ValueError, match="`grow` must be at least 108 with these points, got 64"):
-        made(SPACE.points(100))
-    with pytest.raises(
-        ValueError, match="`policy` must be the library's where the set grows, got a Stubborn"
-    ):
-        made(policy=Stubborn())
-    learner = made(horizon=40)
-    for change in (learner.add, learner.withdraw):
-        with pytest.raises(ValueError, match="`actions` must be Points where some come and go"):
-            change([0])

@@ -42,9 +42,6 @@ def test_rounds_of_the_guarantee():
     assert half.terms["bias"] < full.terms["bias"]
     assert half.trivial == 1000
     assert not learner.guarantee(rounds=2001).valid
-    for bad in (0, -3, 1.5, "all", True):
-        with pytest.raises((TypeError, ValueError), match="`rounds` must be"):
-            learner.guarantee(rounds=bad)
 
 
 @pytest.mark.usefixtures("patient")

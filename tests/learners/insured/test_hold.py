@@ -106,17 +106,6 @@ def test_play_through_a_hand_over_and_back():
         assert game(when) == played, name
 
 
-def test_batches_of_one_call_are_used_in_the_order_of_their_decisions():
-    first, second = insured(), insured()
-    for learner, order in ((first, [0, 1, 2, 3]), (second, [2, 0, 3, 1])):
-        for _ in range(20):
-            decisions = learner.ask(4)
-            losses = np.array([0.1, 0.9, 0.4, 0.6])
-            learner.tell([decisions[k] for k in order], losses[order])
-        assert learner.ask().index is not None
-    np.testing.assert_array_equal(inside.account(first).total, inside.account(second).total)
-
-
 # What is told is told.
 
 
@@ -150,18 +139,6 @@ def test_a_loss_that_is_never_told_keeps_no_other_waiting():
     assert not learner.guarantee().valid
 
 
-def test_forgetting_leaves_what_was_told():
-    learner = insured()
-    decisions = [learner.ask() for _ in range(4)]
-    learner.tell(decisions[1], 0.5)
-    assert learner.forget(before=3) == 2
-    assert len(learner.ledger.held) == 1
-    learner.tell(decisions[3], 0.5)
-    for _ in range(HOLD):
-        learner.ask()
-    assert learner.ledger.heard == 2
-
-
 class Fussy(Always):
     """Does not hear what it is told while it is deaf."""
 
@@ -171,18 +148,6 @@ class Fussy(Always):
         if self.deaf:
             raise RuntimeError("what?")
         super().hear(index, loss)
-
-
-def test_a_policy_hears_in_its_turn_and_in_order():
-    policy = Fussy(3)
-    learner = insured(policy=policy)
-    decisions = [learner.ask() for _ in range(HOLD)]
-    losses = np.linspace(0.1, 0.6, HOLD)
-    learner.tell(decisions[::-1], losses[::-1])
-    assert policy.heard == []
-    for k in range(HOLD):
-        learner.ask()
-        assert [loss for _, loss in policy.heard] == losses[: k + 1].tolist()
 
 
 def test_a_policy_that_fails_to_hear():
@@ -206,36 +171,7 @@ def test_a_policy_that_fails_to_hear():
     assert [loss for _, loss in policy.heard] == [0.2, 0.3]
 
 
-# Snapshots and settings.
-
-
-def test_settings():
-    for make in (insured, robust):
-        assert make().settings.planned_delay == HOLD
-        assert make(delay=9).settings.planned_delay == 9
-        assert make(hold=0).settings.planned_delay == 0
-        with pytest.raises(ValueError, match="`batch` must be 1 where `hold` is positive, got 2"):
-            make(batch=2)
-    with pytest.raises(ValueError, match="`hold` must be 0 where `regret` is 'hindsight', got 6"):
-        robust(regret="hindsight")
-    assert f"hold={HOLD}" in repr(insured())
-    for bad in (-1, 1.5, "all", None, True):
-        with pytest.raises((TypeError, ValueError), match="`hold` must be"):
-            insured(hold=bad)
-        with pytest.raises((TypeError, ValueError), match="`hold` must be"):
-            robust(hold=bad)
-    with pytest.raises(ValueError, match="`hold` must be 0 with a `loss_range` of 'learn'"):
-        insured(loss_range="learn")
-
-
-def test_rewards_are_held_as_they_are_told():
-    losses, rewards = insured(), insured(goal="maximize", loss_range=(-1, 0))
-    for _ in range(30):
-        one, other = losses.ask(), rewards.ask()
-        assert one.index == other.index
-        losses.tell(one, 0.25)
-        rewards.tell(other, -0.25)
-    assert losses.ledger.held == rewards.ledger.held
+# In batches.
 
 
 def test_on_a_ball_and_in_batches():

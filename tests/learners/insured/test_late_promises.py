@@ -14,7 +14,8 @@ import koloss as kl
 from tests.learners.insured.games import Always, kind, make, play
 from tests.learners.insured.inside import resumed, with_overdraft
 from tests.support import inside
-from tests.support.clauses import clause_of, marks, remarks
+from tests.support.clauses import remarks
+from tests.support.hostile import game
 
 PRICES = kl.Points(np.linspace(1, 3, 30)[:, None])
 pytestmark = pytest.mark.usefixtures("patient")
@@ -94,13 +95,6 @@ def test_case_3_on_the_market(d, total):
     assert promise.theorems == ("I1", "B3-delay")
 
 
-def test_no_guarantee_at_three_thousand():
-    promise = market(delay=3000).guarantee()
-    assert promise.is_trivial
-    assert promise.total == 20_000
-    assert remarks(promise)["no use"] == {"delay": 3000}
-
-
 def test_features_under_watch_do_not_depend_on_the_delay():
     plain = {"rank": "auto", "loss_norm": None}
     at_once, late = market(**plain), market(**plain, delay=300)
@@ -149,31 +143,7 @@ def test_the_reserve_of_a_delay_plays_as_none(horizon):
     assert late_play(reserve, 250, 200, prices) != late_play(endless, 250, 200, prices)
 
 
-def test_what_waits_is_charged():
-    assert market(delay=5).guarantee().terms["unheard"] == 5
-    learner = with_overdraft(market(delay=5), 50)
-    assert learner.guarantee().terms["unheard"] == 5
-    waiting = [learner.ask() for _ in range(30)]
-    assert learner.guarantee().terms["unheard"] == 29
-    assert not inside.robust(learner).exp2
-    learner.tell(waiting, np.full(30, 0.5))
-
-
 # In the course of a game.
-
-
-def test_case_1_and_2_by_counting():
-    learner = make(batch=1)
-    first = learner.guarantee()
-    play(learner, kind, 20)
-    assert marks(learner.guarantee())["at once"] is None
-    assert learner.guarantee().terms == first.terms
-    late_play(learner, 50, 7)
-    second = learner.guarantee()
-    assert second.terms == {**first.terms, "unheard": 7}
-    assert second.valid
-    assert marks(second)["robust in time"] is None
-    assert clause_of(second, "crowd").numbers == {"crowd": 7}
 
 
 def test_case_2_the_robust_learner_hears_its_own_at_once():
@@ -237,60 +207,6 @@ def prices(t):
     return 1 - price / 3 * np.exp(-((price / 2) ** 2))
 
 
-def test_case_4_without_a_horizon_only_counts():
-    learner = make(horizon=None, ridge=0)
-    learner.hand_over()
-    decisions = [learner.ask() for _ in range(20)]
-    learner.tell(decisions, np.full(20, 0.5))
-    promise = learner.guarantee()
-    assert not promise.proved
-    assert promise.terms["robust learner"] == 20
-    assert learner.guarantee(rounds=50).terms["robust learner"] == 50
-    at_once = make(horizon=None, ridge=0)
-    at_once.hand_over()
-    play(at_once, kind, 20)
-    assert at_once.guarantee().proved
-    declared = make(horizon=None, delay=3, ridge=0).guarantee()
-    assert not declared.proved
-    assert "anytime delay" in remarks(declared)
-
-
-def test_case_5_never_told():
-    learner = market(horizon=3000)
-    before = learner.guarantee().terms
-    decisions = [learner.ask() for _ in range(4)]
-    learner.forget(decisions[:2])
-    play(learner, prices, 3)
-    assert learner.guarantee().terms["unheard"] == 4  # beside one that was made with four open
-    assert marks(learner.guarantee())["missing"] is None
-    learner.tell(decisions[2:], [0.5, 0.5])
-    learner.hand_over()
-    lost = [learner.ask() for _ in range(3)]
-    late = learner.guarantee()
-    assert not late.proved  # what waits may yet be told, too late
-    learner.forget(lost)
-    promise = learner.guarantee()
-    assert promise.terms == {**before, "unheard": 4 + 3}
-    assert promise.valid
-
-
-def test_a_declared_delay_that_is_broken():
-    learner = make(delay=3, batch=1, ridge=0)
-    late_play(learner, 20, 3)
-    assert clause_of(learner.guarantee(), "in time").numbers == {"delay": 3}
-    assert marks(learner.guarantee())["in time"] == "so far"
-    assert learner.guarantee().valid
-    learner = make(delay=3, batch=1, ridge=0)
-    first = learner.ask()
-    play(learner, kind, 3)
-    assert marks(learner.guarantee())["in time"] == "so far"
-    play(learner, kind, 1)
-    assert marks(learner.guarantee())["in time"] is False  # it has waited for too long
-    learner.tell(first, 0.5)
-    assert marks(learner.guarantee())["in time"] is False
-    assert learner.guarantee().terms["unheard"] == 3  # the reserve is kept all the same
-
-
 def test_whole_epochs_of_a_learner_that_sleeps():
     # Told before anything else is drawn each is an epoch of Theorem B3w, whoever plays in between; cut, it is not.
     learner = make(batch=1, horizon=2000, ridge=0)
@@ -323,17 +239,8 @@ def test_whole_epochs_of_a_learner_that_sleeps():
 def against_a_predictor(learner, rounds, d):
     """Pseudo-regret against the best action, where the loss is largest at the action that is most likely; told d rounds late."""
     K = kl.Gaussian(0.5)(PRICES.X, PRICES.X)
-    queue, means, paid = deque(), np.zeros(30), 0.0
-    for _ in range(rounds):
-        p = learner.distribution
-        losses = 0.05 + 0.9 * K[int(np.argmax(p))]
-        decision = learner.ask()
-        means += losses
-        paid += float(p @ losses)
-        queue.append((decision, float(losses[decision.index])))
-        if len(queue) > d:
-            learner.tell(*queue.popleft())
-    return paid - means.min()
+    predict = lambda t, p: 0.05 + 0.9 * K[int(np.argmax(p))]  # noqa: E731
+    return game(learner, predict, rounds, late=d).regrets.max()
 
 
 @pytest.mark.slow

@@ -9,10 +9,11 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import insured
-from tests.learners.insured.games import POINTS, kind, make, play
+from tests.learners.insured.games import POINTS, kind, make
 from tests.learners.insured.inside import is_robust, law_of, stage_of
 from tests.support import inside
 from tests.support.clauses import remarks
+from tests.support.hostile import game
 
 SIZE = len(POINTS.X)
 
@@ -35,21 +36,6 @@ def chase(learner, scale):
         return 7 + scale(t) * np.exp(-np.sum((X - place) ** 2, axis=1) / (2 * 0.4**2))
 
     return loss
-
-
-@pytest.mark.parametrize("scale, shift", [(2.0**-9, 0.0), (2.0**20, 0.0), (1e3, 5e4), (1e-4, 3.0)])
-def test_units_do_not_matter(scale, shift):
-    one, other = learned(), learned()
-    for t in range(400):
-        first, second = one.ask(), other.ask()
-        assert first.index == second.index
-        one.tell(first, jumping(t)[first.index])
-        other.tell(second, scale * jumping(t)[second.index] + shift)
-    assert one.guarantee().terms == other.guarantee().terms
-    got = other.diagnostics
-    assert got.estimated_regret == pytest.approx(scale * one.diagnostics.estimated_regret, rel=1e-4)
-    expected = scale * one.diagnostics.estimated_losses + shift
-    np.testing.assert_allclose(got.estimated_losses, expected, rtol=1e-6, atol=1e-6 * scale)
 
 
 @pytest.mark.usefixtures("patient")
@@ -96,15 +82,11 @@ def test_every_path_stays_within_what_is_charged(game):
 
 def test_hostile_losses_end_the_stage_and_the_regret_is_within_the_bound():
     learner = learned(horizon=1500)
-    loss, paid, total, ends = chase(learner, lambda t: 1.0 if t < 400 else 50.0), 0.0, np.zeros(SIZE), []  # fmt: skip
-    for t in range(1500):
-        values, decision = loss(t), learner.ask()
-        learner.tell(decision, values[decision.index])
-        paid, total = paid + values[decision.index], total + values
-        ends += [values.min(), values.max()]
+    loss = chase(learner, lambda t: 1.0 if t < 400 else 50.0)
+    played = game(learner, lambda t, p: loss(t), 1500)
     assert learner.alarms
     assert is_robust(learner)
-    assert paid - total.min() <= learner.guarantee().total * (max(ends) - min(ends))
+    assert played.in_hindsight <= learner.guarantee().total * played.width
 
 
 def test_terms_of_the_bound():
@@ -127,20 +109,6 @@ def test_terms_of_the_bound():
     assert remarks(learner.guarantee())["range"] == {"heard": "1"}
     assert learner.guarantee().seen == 1
     assert learner.guarantee().proved
-
-
-def test_late_losses_are_not_covered():
-    learner = learned()
-    first = learner.ask()
-    play(learner, kind, 3)
-    learner.tell(first, 0.5)
-    assert not learner.guarantee().proved
-    with pytest.raises(ValueError, match="`delay` must be 0 with a `loss_range` of 'learn'"):
-        learned(delay=2)
-    batch = learned()
-    decisions = batch.ask(10)
-    batch.tell(decisions, kind(0)[decisions.index])
-    assert not batch.guarantee().proved
 
 
 @pytest.mark.usefixtures("patient")

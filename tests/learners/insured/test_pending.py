@@ -217,13 +217,6 @@ def test_proposals_do_not_depend_on_coins_in_flight(policy, monkeypatch):
     assert first != second
 
 
-def test_at_once_nothing_is_computed(monkeypatch):
-    monkeypatch.setattr(Pending, "_renew", lambda self: pytest.fail("nothing is in flight"))
-    learner = market()
-    for _ in range(60):
-        told(learner, learner.ask())
-
-
 def test_what_waits_is_not_proposed_again_and_again():
     learner = market(width=2.0)
     for _ in range(60):
@@ -235,19 +228,6 @@ def test_what_waits_is_not_proposed_again_and_again():
         blind.ask()
     assert len(set(aware)) >= 8
     assert len(set(proposals(blind))) == 1  # negative control
-
-
-def test_from_scratch_only_now_and_then(monkeypatch):
-    calls = []
-    solve = np.linalg.solve
-    monkeypatch.setattr(module.np.linalg, "solve", lambda *args: calls.append(1) or solve(*args))
-    learner, waiting, versions = market(width=2.0), [], set()
-    for _ in range(300):
-        waiting.append(learner.ask())
-        versions.add(inside.forecaster(learner).version)
-        if len(waiting) > 25:
-            told(learner, waiting.pop(0))
-    assert len(calls) <= len(versions) + 2 + 600 // module.RENEWED < 100
 
 
 @pytest.mark.parametrize("policy", ["ucb", "thompson"])
@@ -265,13 +245,3 @@ def test_as_long_as_nothing_is_heard_the_middle_is_played_most(policy):
     told(learner, learner.ask())
     assert not inside.pending(learner).is_blind
     assert inside.pending(market(policy)).is_blind is False
-
-
-def test_who_was_forgotten_is_not_in_flight():
-    learner = market()
-    made = [learner.ask() for _ in range(8)]
-    learner.forget(made[2:7])
-    assert inside.pending(learner).count == 3
-    kept = [entry.law.choice for entry in learner.ledger]
-    weights = np.bincount(kept, minlength=20)
-    np.testing.assert_array_equal(inside.pending(learner).proposed[-1], weights)

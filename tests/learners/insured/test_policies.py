@@ -7,7 +7,7 @@ import pytest
 
 import koloss as kl
 from koloss.errors import PolicyError, UnknownDecision
-from tests.learners.insured.games import Always, Calls, Remembers, goes_on, kind, make, play
+from tests.learners.insured.games import Always, Calls, Remembers, kind, make, play
 from tests.learners.insured.inside import digest, law_of, resumed
 
 # What they do.
@@ -114,14 +114,6 @@ def test_losses_before_the_one_that_failed_have_been_told():
         learner.tell(batch[0], 0.1)
 
 
-def test_what_is_no_policy_is_refused():
-    for policy, got in ((3, "int"), (None, "NoneType"), (object(), "object"), (["ucb"], "tuple")):
-        with pytest.raises(TypeError, match=f"`policy` must be .*{got} without propose"):
-            make(policy=policy)
-    with pytest.raises(TypeError, match=r"`policy` must be .*Half without hear"):
-        make(policy=type("Half", (), {"propose": lambda self: 0})())
-
-
 @pytest.mark.usefixtures("patient")
 def test_a_law_cannot_be_changed_afterwards():
     law = np.eye(30)[4].copy()
@@ -169,30 +161,6 @@ def test_a_policy_with_a_state_goes_on_exactly(tmp_path):
     assert played + play(again, kind, 50) == expected
 
 
-def test_a_policy_without_restore_is_taken_as_it_is():
-    class Plain(Remembers):
-        restore = None
-
-    learner = make(policy=Remembers())
-    play(learner, kind, 10)
-    other = Plain()
-    again = resumed(learner.state(), policy=other)
-    assert other.at == 0
-    play(again, kind, 5)
-
-
-def test_a_law_that_was_looked_at_is_kept(tmp_path):
-    laws = [np.eye(30)[4], np.ones(30) / 30]
-    learner = make(policy=Calls(lambda count: laws[count % 2]))
-    p = learner.distribution
-    kl.save_state(tmp_path / "state.npz", learner.state())
-    state = kl.load_state(tmp_path / "state.npz")
-    again = resumed(state, policy=Always(9))
-    np.testing.assert_array_equal(again.distribution, p)
-    again.ask()
-    assert again.distribution[9] > 0.5
-
-
 def test_a_missing_policy_is_missed_when_it_is_needed():
     learner = make(policy=Always(3))
     waiting = [learner.ask(), learner.ask()]
@@ -220,13 +188,6 @@ def test_what_is_given_for_a_policy_must_be_one():
         resumed(make().state(), policy=Remembers())
 
 
-def test_a_snapshot_without_its_policy_keeps_the_policys_state():
-    # Read and written again, say by a tool that moves snapshots: nothing of the policy's may get lost.
-    learner = make(policy=Remembers())
-    play(learner, kind, 10)
-    assert digest(resumed(learner.state())) == digest(learner)
-
-
 def test_a_snapshot_is_a_copy_of_the_policys_state():
     class Keeps(Always):
         def state(self):
@@ -239,14 +200,6 @@ def test_a_snapshot_is_a_copy_of_the_policys_state():
     (stage,) = state["learner"]["_stages"]
     assert len(stage["Stage"]["policy"]["UserPolicy"]["_own"]["own"]) == 3
     resumed(state, policy=Always(3))  # not damaged
-
-
-def test_no_policy_is_needed_where_the_robust_learner_plays():
-    learner = make(policy=Always(3))
-    play(learner, kind, 5)
-    learner.hand_over()
-    play(learner, kind, 5)
-    assert goes_on(learner)
 
 
 def test_a_policy_whose_state_fails():

@@ -9,7 +9,7 @@ import koloss as kl
 from koloss.guarantees import Guarantee, insured
 from koloss.guarantees.promises import Played
 from koloss.learners.bandit.exp2 import prove
-from tests.learners.insured.games import POINTS, kind, make, play
+from tests.learners.insured.games import kind, make, play
 from tests.learners.insured.inside import resumed
 from tests.support.clauses import clause_of, marks, remarks
 
@@ -101,26 +101,3 @@ def test_the_largest_bound_by_looking_at_every_round(seed):
     )
     assert found.total == pytest.approx(max(tight, worst))
     assert insured.largest(bound, n, None) == bound(0, n)
-
-
-def test_halved():
-    for H in (1, 2, 3, 7, 1000):
-        assert [insured.halved(H, k) for k in range(12)] == [-(-H // 2**k) for k in range(12)]
-
-
-def test_late_losses_in_whole_epochs_need_more():
-    learner = kl.BanditExpWeights(POINTS, kl.Gaussian(0.4), horizon=1000, loss_range=(0, 1), rng=0)
-    first, second = learner.ask(4), learner.ask(4)
-    learner.tell(second, np.full(4, 0.5))
-    assert "unopened" not in marks(learner.guarantee())
-    learner.tell(first, np.full(4, 0.5))
-    said = marks(learner.guarantee())
-    assert said["unopened"] is said["late in epochs"] is None
-    # Epochs that drift do not need it.
-    learner = kl.BanditExpWeights(POINTS, kl.Gaussian(0.4), horizon=1000, loss_range=(0, 1), batch=1, rng=0)  # fmt: skip
-    decisions = [learner.ask() for _ in range(3)]
-    for decision in reversed(decisions):
-        learner.tell(decision, 0.5)
-    said = marks(learner.guarantee())
-    assert "unopened" in said
-    assert "late in epochs" not in said

@@ -1,4 +1,4 @@
-"""Extreme games and bad settings."""
+"""Games that are short or small, and kernels of the insurance and of the forecast."""
 
 from __future__ import annotations
 
@@ -11,21 +11,10 @@ import koloss as kl
 from koloss.guarantees import insured
 from koloss.learners.insured.bandwidths import CONSTANT
 from tests.learners.insured.games import POINTS, kind, make, play
-from tests.learners.insured.inside import resumed, stage_of
+from tests.learners.insured.inside import stage_of
 from tests.support import inside
 
 # Extremes.
-
-
-def test_one_action():
-    for horizon in (10, None):
-        learner = make(kl.Points([[1.0, 2.0]]), horizon=horizon)
-        for _ in range(10):
-            decision = learner.ask()
-            assert (decision.index, decision.probability) == (0, 1.0)
-            learner.tell(decision, 0.3)
-        assert learner.guarantee().total == 0
-        assert resumed(learner.state()).ask().index == 0
 
 
 def test_two_actions_one_of_them_twice():
@@ -94,40 +83,6 @@ def test_the_insurance_has_a_kernel_of_its_own():
     assert abs(near[0]) > 1e-3
     mean = inside.forecaster(alone).mean
     assert abs(mean[16] - mean[0]) < 1e-6  # negative control: unrelated
-
-
-# What can be said.
-
-
-BAD = {
-    "no range": ({"loss_range": None}, "`loss_range` must be .*got None"),
-    "trigger": ({"trigger": 0.0}, "`trigger` must be positive, got 0"),
-    "trigger NaN": ({"trigger": float("nan")}, "`trigger` must be finite, got nan"),
-    "trigger text": ({"trigger": "much"}, "`trigger` must"),
-    "trigger nothing": ({"trigger": None}, "`trigger` must be a number, got None"),
-    "premium": ({"premium": -1}, "`premium` must be positive, got -1"),
-    "width": ({"width": -0.1}, "`width` must be at least 0, got -0.1"),
-    "width text": ({"width": "wide"}, "`width` must be a number, got 'wide'"),
-    "policy": ({"policy": "greedy"}, "`policy` must be one of 'ucb', .* got 'greedy'"),
-    "policies": ({"policy": ["ucb", "thompson"]}, "`policy` must be .*got tuple without propose"),
-    "robust kernel": ({"robust_kernel": 5}, "`robust_kernel` must be a Kernel, .* got int"),
-    "robust kernel text": (
-        {"robust_kernel": "rough"},
-        "`robust_kernel` must be one of 'any', 'auto'",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_settings(name):
-    settings, message = BAD[name]
-    with pytest.raises((TypeError, ValueError), match=message):
-        make(**settings)
-
-
-def test_the_range_of_losses_must_be_given():
-    with pytest.raises(TypeError, match="loss_range"):
-        kl.InsuredBandit(POINTS, kl.Gaussian(0.4), horizon=100)
 
 
 def test_the_forecast_has_the_prior_of_the_kernel():

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import koloss as kl
@@ -18,7 +18,7 @@ from tests.learners.insured.games import POINTS, Always, Calls, make
 from tests.learners.insured.inside import is_robust, law_of, stage_of
 from tests.learners.insured.small_games import chance
 from tests.support import inside
-from tests.support.clauses import remarks
+from tests.support.hostile import game
 
 LIMITS = {0: (0.1, 1.0), (1, 2, 3): (0.0, 0.05), tuple(range(20, 30)): (0.05, 0.4)}
 SHARES = Shares.of(LIMITS, 30)
@@ -331,16 +331,6 @@ def test_an_action_that_cannot_be_played_alone_does_not_stop_a_policy():
 # What is promised.
 
 
-def test_the_guarantee_says_what_shares_cost():
-    promise, free = make(shares=LIMITS).guarantee(), make().guarantee()
-    assert promise.price == pytest.approx(0.95 * 1000)
-    assert (promise.comparator, free.comparator) == ("law", "action")
-    assert free.price == 0
-    whole = min(sum(promise.terms.values()) + promise.price, 1000)
-    assert remarks(promise)["shares"] == {"price": promise.price, "whole": whole, "unit": ""}
-    assert promise.proved
-
-
 def test_the_budget_pays_for_the_leverage_of_the_design():
     learner, free = make(shares=LIMITS, ridge=0.0), make(ridge=0.0)
     psi2 = (math.exp(2) - 3) / 4
@@ -349,11 +339,6 @@ def test_the_budget_pays_for_the_leverage_of_the_design():
         B = math.sqrt((leverage + psi2 * one.rank) * 1000 * math.log(30))
         assert one.guarantee().terms["budget"] == pytest.approx(1.25 * B)
     assert inside.first_exploration(learner).largest > 1.5 * inside.first_exploration(free).largest
-
-
-def test_with_a_declared_delay_nothing_is_proved():
-    assert make(delay=2).guarantee().proved
-    assert not make(delay=2, shares=LIMITS).guarantee().proved
 
 
 @pytest.mark.slow
@@ -367,49 +352,8 @@ def test_regret_against_the_best_law_is_within_the_bound(policy, request):
         request.getfixturevalue("patient")
     said = {"policy": Always(25)} if own else {}
     learner = make(points, kernel, horizon=n, shares=LIMITS, **said)
-    total, paid = np.zeros(30), 0.0
-    for _ in range(n):
-        p = learner.distribution
-        losses = K[np.argmax(p)]
-        total += losses
-        paid += p @ losses
-        decision = learner.ask()
-        learner.tell(decision, losses[decision.index])
-    promise = learner.guarantee()
-    inside = sum(promise.terms.values())
-    best = -SHARES.best(-total)
-    assert paid - best <= inside
-    assert best > total.min() + 10  # against one action the shares cost more
-    assert paid - total.min() <= inside + promise.price
-
-
-# What is said.
-
-
-@pytest.mark.parametrize(
-    "limits, error",
-    [
-        ({0: (0.6, 1), 1: (0.5, 1)}, ValueError),
-        ({30: (0, 1)}, ValueError),
-        ({(0, 1): (0, 1), 1: (0, 1)}, ValueError),
-        ("all", TypeError),
-    ],
-)
-def test_bad_shares(limits, error):
-    with pytest.raises(error, match="`shares`"):
-        make(shares=limits)
-
-
-def test_a_net_has_no_shares():
-    with pytest.raises(ValueError, match="`shares` must be of finitely many actions"):
-        make(kl.Box([0.5], [1.0]), kl.Gaussian(0.3), shares={0: (0, 0.5)})
-
-
-@settings(max_examples=20)
-@given(st.integers(0, 10**6))
-def test_rate_without_shares_is_the_plain_maximum(seed):
-    rng = np.random.default_rng(seed)
-    account = filled(rng.normal(size=5), shares=None)
-    reach = rng.uniform(1, 10, 5)
-    assert account.rate(reach, 9.0) == np.max(reach / (8.0 - account.total))
-    assert account.rate(reach, 0.9 + account.used) == math.inf
+    played, promise = game(learner, lambda t, p: K[np.argmax(p)], n), learner.guarantee()
+    inside, best = sum(promise.terms.values()), -SHARES.best(-played.total)
+    assert played.mean - best <= inside
+    assert best > played.total.min() + 10  # against one action the shares cost more
+    assert played.regrets.max() <= inside + promise.price

@@ -1,4 +1,4 @@
-"""Stages over one ledger: late losses, batches, handing over, and snapshots at any moment."""
+"""Stages over one ledger: late losses, batches, and handing over."""
 
 from __future__ import annotations
 
@@ -33,29 +33,6 @@ def test_order_of_late_losses_does_not_matter_for_the_estimate(policy, rng):
         assert learner.alarms == []
         totals.append(stage_of(learner).total)
     np.testing.assert_allclose(*totals, rtol=1e-9, atol=1e-9)
-
-
-def test_a_batch_is_drawn_from_one_law():
-    learner = make(policy="thompson", width=2.0)
-    play(learner, kind, 5)
-    batch = learner.ask(200)
-    assert len({id(law_of(learner, decision)) for decision in batch}) == 1
-    assert batch.epoch.tolist() == [0] * 200
-
-
-@pytest.mark.parametrize("robust", [False, True])
-def test_more_actions_than_can_be_drawn_at_once(robust):
-    learner = make(rng=np.random.default_rng(0))
-    play(learner, kind, 5)
-    if robust:
-        learner.hand_over()
-        play(learner, kind, 5)
-    before = digest(learner)
-    for count in (10**12, 10**15):
-        with pytest.raises(ValueError, match="`count` must be at most 10000000, got 1000"):
-            learner.ask(count)
-    assert digest(learner) == before
-    assert learner.ledger.made == (10 if robust else 5)
 
 
 def test_losses_of_an_earlier_stage_still_count():
@@ -118,36 +95,6 @@ def test_a_policy_that_waits_sits_out_and_goes_on():
 
 
 # Handing over.
-
-
-def test_losses_of_policies_between_do_not_move_the_robust_learner():
-    # It hears its own losses alone, in the order in which they are told.
-    learner = make()
-    old = [learner.ask() for _ in range(5)]
-    learner.hand_over()
-    new = [learner.ask() for _ in range(4)]
-    alone = resumed(learner.state())
-    for decision in (new[0], *old[:3], new[1], *old[3:], new[2], new[3]):
-        learner.tell(decision, 0.25 * (decision.id % 4))
-    for decision in new:
-        alone.tell(decision, 0.25 * (decision.id % 4))
-    np.testing.assert_array_equal(stage_of(learner).theta, stage_of(alone).theta)
-
-
-@pytest.mark.usefixtures("patient")
-def test_mixed_tells_across_the_hand_over():
-    learner = make()
-    old = [learner.ask() for _ in range(3)]
-    learner.hand_over()
-    new = [learner.ask() for _ in range(3)]
-    other = resumed(learner.state())
-    learner.tell([new[0], old[1], new[2], old[0]], [0.1, 0.2, 0.3, 0.4])
-    for decision, loss in ((new[0], 0.1), (new[2], 0.3), (old[1], 0.2), (old[0], 0.4)):
-        other.tell(decision, loss)
-    np.testing.assert_allclose(stage_of(learner).theta, stage_of(other).theta)
-    assert learner.diagnostics.outstanding == 2
-    learner.tell([old[2], new[1]], [0.0, 1.0])
-    assert learner.diagnostics.outstanding == 0
 
 
 def test_handing_over_again_changes_nothing():

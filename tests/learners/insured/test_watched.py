@@ -10,7 +10,6 @@ import pytest
 
 from koloss.guarantees.insured import CEILING
 from koloss.learners.insured.bets import SUSPICION, Bets
-from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.explorer import DEAREST, JUMP, LEAST, SPARED
 from koloss.learners.insured.rounds import Round
 from tests.learners.insured.rounds import (
@@ -29,7 +28,6 @@ from tests.learners.insured.rounds import (
     redesigned,
     round_of,
 )
-from tests.support.statistics import agrees, by_counts
 
 RATES = (0.003, 0.04, 0.25, 0.5)
 
@@ -102,16 +100,6 @@ def test_estimates_of_the_wrong_design_are_biased(rng):
     assert np.abs(mean - losses).max() > 0.1 * np.abs(losses).max()
 
 
-def test_draws_follow_the_weights():
-    place, count = EXPLORATIONS["john"], 20_000
-    index = [place.draw(coin) for coin in np.random.default_rng(0).random(count)]
-    counts, support = np.bincount(index, minlength=N), place.weights > 0
-    assert counts[~support].sum() == 0
-    assert agrees(by_counts(counts[support], count * place.weights[support]))
-    assert place.draw(0.0) == place.support[0]
-    assert place.draw(np.nextafter(1.0, 0.0)) == place.support[-1]
-
-
 @pytest.mark.parametrize("rate", [1e-9, 0.03, 0.5, 1.0])
 def test_draws_of_many_coins_are_those_of_each(place, rate, rng):
     law = np.append(rng.dirichlet(np.ones(N - 1)), 0.0)
@@ -166,16 +154,6 @@ def test_far_reach_bounds_all_pairs_of_any_law(place, rng):
     assert any(np.any(brute_reach(place, law, 0.001) > far / 1.3 + 1e-9) for law in some)
 
 
-def test_reach_is_the_same_when_it_is_asked_for_again(place, monkeypatch):
-    first = [place.reach(j).copy() for j in range(N)]
-    # and when memory is short
-    monkeypatch.setitem(Exploration.reach.__globals__, "KEPT", 3 * N)
-    fresh = Exploration(1, place.features, place.weights)
-    for j in [*range(N), *range(N)]:
-        np.testing.assert_array_equal(fresh.reach(j), first[j])
-        np.testing.assert_allclose(fresh.beside(j), place.features @ place.features[j])
-
-
 def random_state(stage, rng, spread):
     """Some estimates, as if much had been heard."""
     stage.account.total = rng.normal(size=N) * spread
@@ -224,18 +202,6 @@ def test_no_outcome_of_a_round_leaves_the_budget(place, kind, cap):
         assert less_fails > made / 2
 
 
-def test_rate_needed_by_hand():
-    stage, capped, uncapped = (make_stage(cap=cap) for cap in (math.inf, 10.0, None))
-    for one in (stage, capped, uncapped):
-        one.account.total = np.linspace(-24, 2, N)
-    reach, largest = stage.exploration.reach(3), stage.exploration.largest
-    room = 49 - np.linspace(-24, 2, N)
-    assert stage.rate_needed(3, 50.0) == pytest.approx(np.max(reach / room))
-    assert stage.rate_needed(3, 3.0) == math.inf  # no room at all
-    assert capped.rate_needed(3, 1e9) == pytest.approx(largest / 10)
-    assert uncapped.rate_needed(3, 1e9) == pytest.approx(max(np.max(reach / 1e9), largest / 1e9))
-
-
 def test_suspicion_explores_more_and_a_ceiling_stops():
     stage = make_stage()
     zero = np.zeros(N)
@@ -255,15 +221,6 @@ def test_suspicion_explores_more_and_a_ceiling_stops():
     enough = 1 + float(np.max(stage.exploration.reach(0))) / CEILING
     assert stage.next_round(0, zero, enough * 1.0001).rate == pytest.approx(CEILING, rel=1e-3)
     assert stage.next_round(0, zero, enough * 0.9) == "budget"
-
-
-def test_losses_that_are_predicted_well_may_use_less_of_the_room():
-    stage, zero = make_stage(), np.zeros(N)
-    stage.bets = Bets(explored_rounds=1, explored_mean=1.0)  # no suspicion
-    needed = stage.rate_needed(0, 1e4)
-    for heard, noise, times in ((0, 0.0, 1 / JUMP), (9990, 397.5, 3 * 0.2 / JUMP), (10**6, 0.0, 1)):
-        stage.heard, stage.noise = heard, noise  # with ten losses of variance 1/4 before
-        assert stage.next_round(0, zero, 1e4).rate == pytest.approx(times * needed, rel=1e-3)
 
 
 def test_a_loss_is_entered_with_the_weight_that_fits():
@@ -389,20 +346,6 @@ def known_for_long(stage, gaps, rounds):
     stage.account.total = -rounds * gaps
 
 
-def test_when_a_design_is_made_anew():
-    stage = make_stage()
-    stage.forecaster = Known(np.zeros(N))
-    assert not stage.redesign(50.0, 100.0)  # no gaps
-    known_for_long(stage, np.linspace(0, 0.3, N), 300)
-    assert stage.redesign(50.0, 100.0)
-    number = stage.exploration.number
-    assert not stage.redesign(50.0, 100.0)  # nothing has changed since
-    known_for_long(stage, np.linspace(0.9, 0, N), 1000)
-    assert stage.redesign(50.0, 100.0)
-    assert stage.exploration.number == number + 1
-    assert not stage.redesign(1.0, now=True)  # no room
-
-
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("widest", [0.2, 0.8])
 def test_a_new_design_is_used_where_it_makes_exploring_cheaper(design, widest):
@@ -448,15 +391,3 @@ def test_sums_by_hand(rng):
     assert (stage.heard, stage.explored) == (12, 4)
     assert stage.explored_paid == pytest.approx(explored_paid)
     assert stage.estimated_regret == pytest.approx(paid - total.min())
-
-
-def test_rounds_on_trust_leave_the_estimates_alone():
-    stage = make_stage()
-    for proposal in (3, np.ones(N) / N):
-        played = stage.trial(proposal, np.zeros(N))
-        assert (played.rate, played.counted) == (SUSPICION, False)
-        assert played.distribution().sum() == pytest.approx(1)
-        hear(stage, played, 3, 0.5)
-    assert stage.heard == stage.paid == 0
-    assert not stage.total.any()
-    assert stage.bets.policy_rounds == 2
