@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +35,7 @@ def written(played, tmp_path_factory):
 
 def test_files(written):
     names = sorted(path.name for path in written)
-    stems = [*NAMES, "eigendecay-dimension", "overview", "overview-narrow"]
+    stems = [*NAMES, "eigendecay-dimension", "overview"]
     assert names == sorted(["report.html", *(f"{s}.{e}" for s in stems for e in ("png", "svg"))])
     assert all(path.stat().st_size > 1000 for path in written)
 
@@ -60,8 +59,7 @@ def test_page_says_what_was_found_and_needs_nothing_but_itself(written, played):
 
 def page_text(results):
     """The page without its pictures."""
-    names = [result.experiment.name for result in results.results]
-    return page(results, {name: {"main": "", "dimension": ""} for name in names})
+    return page(results, {})
 
 
 def test_page_tells_bad_news(played):
@@ -196,8 +194,7 @@ def test_curves_are_drawn_as_they_are(played):
 
 
 FIGURES = {"regret": (regret_figure, 0), "eigen": (regret_figure, 2), "dimension": (dimension_figure, 2),
-           "picture": (picture_figure, 1), "single": (regret_figure, 3), "overview": (overview_figure, None),
-           "narrow": (partial(overview_figure, narrow=True), None)}  # fmt: skip
+           "picture": (picture_figure, 1), "single": (regret_figure, 3), "overview": (overview_figure, None)}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FIGURES)
