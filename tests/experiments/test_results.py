@@ -20,7 +20,7 @@ from tests.support.statistics import agrees, by_errors
 pytestmark = pytest.mark.slow
 
 
-def test_every_experiment_runs_and_what_is_due_of_every_curve(toy):
+def test_every_experiment_runs(toy):
     assert [result.experiment.name for result in toy.results] == shipped()
     assert not any(one.failures for one in (*toy.results, *toy.curves))
     for result in toy.results:

@@ -130,10 +130,10 @@ class Dimension:
     bounds: list[float]
     rank_growth: float  # slopes of their logarithms against that of the horizon
     bound_growth: float
-    hull: float | None = None  # those with a ridge, for rank-one losses and for a norm (theory F1)
-    norm: float | None = None
-    dimensions: list[float] = field(default_factory=list)  # d*: the ranks, where there is no ridge
-    dimension_growth: float | None = None
+    hull: float | None  # those with a ridge, for rank-one losses and for a norm (theory F1)
+    norm: float | None
+    dimensions: list[float]  # d*: the ranks, where there is no ridge
+    dimension_growth: float
 
 
 @dataclass(frozen=True, eq=False)

@@ -266,13 +266,14 @@ def dimension_figure(result: Result) -> Figure:
         if dimension.eigenvalues not in kernels:  # learners may share a kernel
             kernels.append(dimension.eigenvalues)
             draw_line(axes[0], j, dimension.eigenvalues, style, markersize=4.5)
-        sizes = dimension.dimensions or dimension.ranks
-        draw_line(axes[1], dimension.horizons, sizes, style, markersize=5, label=label)
+        draw_line(
+            axes[1], dimension.horizons, dimension.dimensions, style, markersize=5, label=label
+        )
     for ax in axes:
         ax.set(xscale="log", yscale="log")
     axes[0].set(xlabel="index j", ylabel="eigenvalue", ylim=(1e-12, 3), title="Eigenvalues of the kernels")  # fmt: skip
     axes[1].set(xlabel="horizon n", ylabel="effective dimension", title="How many features are learned")  # fmt: skip
-    axes[1].set_ylim(top=2 * max(max(d.dimensions or d.ranks) for d in result.dimensions))
+    axes[1].set_ylim(top=2 * max(max(d.dimensions) for d in result.dimensions))
     plain_ticks(axes[0].xaxis, axes[1].xaxis, axes[1].yaxis)
     handles, labels = axes[1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", handlelength=2.4)

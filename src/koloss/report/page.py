@@ -20,7 +20,6 @@ from koloss.core.text import (
     decimals,
     duration,
     escape,
-    printable,
     short_number,
     slugs,
 )
@@ -100,7 +99,7 @@ def page(results: Results, pictures: Mapping[Key, str]) -> str:
 
 
 def render(template: str, *, folder: Path | None = None, **values: Any) -> str:
-    """A template filled in, of a folder or of the report; whatever is not HTML already is escaped, in Markdown, too."""
+    """A template filled in, of a folder or of the report; whatever is not HTML already is escaped."""
     from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 
     own = [] if folder is None else [FileSystemLoader(folder)]
@@ -110,7 +109,6 @@ def render(template: str, *, folder: Path | None = None, **values: Any) -> str:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters |= {"short": short_number, "counted": counted, "duration": duration}
-    environment.filters["cell"] = lambda text: printable(str(text)).replace("|", r"\|")
     environment.filters["flat"] = lambda text: " ".join(text.split())
     environment.tests |= {"finite": math.isfinite, "sublinear": sublinear}
     return environment.get_template(template).render(**values)
@@ -203,11 +201,9 @@ def _dimension_table(result: Result) -> Table:
         decay = _power("j", f"−{d.rate:.2f}") if d.profile == "polynomial" else _power("e", f"−{d.rate:.2f} j")  # fmt: skip
         curve = measured.get(d.learner)
         rank, grew = (str(curve.rank), _power("t", exponent_text(curve))) if curve else ("", "")
-        sizes = d.dimensions or d.ranks  # of before there was a ridge
-        growth = d.rank_growth if d.dimension_growth is None else d.dimension_growth
-        rates = [_power("n", f"{rate:.2f}") for rate in (growth, d.bound_growth)]
+        rates = [_power("n", f"{rate:.2f}") for rate in (d.dimension_growth, d.bound_growth)]
         theory = [_rate(d, rate) for rate in (d.corollary, d.repaired, d.hull, d.norm)]
-        size = " and ".join(short_number(size) for size in (sizes[0], sizes[-1]))
+        size = " and ".join(short_number(d.dimensions[k]) for k in (0, -1))
         rows.append([d.learner, decay, rank, size, *rates, grew, *theory])
     return Table(head, rows)
 
