@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import tomllib
 
@@ -10,6 +9,7 @@ import pytest
 
 import koloss as kl
 from koloss.experiments import shipped
+from koloss.kernels.described import kernel_of_text
 
 SMALL = ["inspect", "--spacing", "0.25"]
 KERNELS = ("gaussian", "matern", "linear", "quadratic", "polynomial", "periodic")
@@ -47,39 +47,24 @@ def test_files_are_written(good, tmp_path):
     assert json.loads((out / "inspect.json").read_text(encoding="utf-8")) == numbers
 
 
-@pytest.mark.parametrize(
-    "kernel, actions",
-    [*itertools.product(KERNELS, ["grid", "ball"]), (POSYNOMIAL, "grid")],  # which is positive
-)
-def test_every_kernel_on_every_set(good, kernel, actions):
-    numbers = json.loads(good(*SMALL, "--kernel", kernel, "--actions", actions, "--json"))
-    assert numbers["kernel"]["kind"].lower() == kernel.partition(":")[0]
+SETS = [(kernel, actions) for kernel in KERNELS for actions in ("grid", "ball")]
+CASES = [("--kernel", kernel, "--actions", actions) for kernel, actions in SETS]
+CASES += [
+    ("--kernel", POSYNOMIAL, "--actions", "grid"),  # which is positive
+    ("--kernel", "polynomial: degree=2, offset=0"),
+    ("--kernel", "gaussian", "--method", "kernel-pca"),
+    ("--kernel", "gaussian", "--method", "mercer", "--rank", "12"),
+    ("--kernel", "quadratic", "--method", "exact"),
+    ("--kernel", "periodic", "--method", "mercer", "--dimension", "1"),
+    ("--kernel", "gaussian:bandwidth=[0.5, 2, 1]", "--dimension", "3", "--rank", "5"),
+]
 
 
-@pytest.mark.parametrize(
-    "text, kernel",
-    [
-        ("gaussian:bandwidth=0.5", kl.Gaussian(0.5)),
-        ("gaussian:bandwidth=[0.5, 2]", kl.Gaussian([0.5, 2.0])),
-        ("polynomial: degree=2, offset=0", kl.Polynomial(2, 0.0)),
-    ],
-)
-def test_parameters_behind_the_name(good, text, kernel):
-    assert json.loads(good(*SMALL, "--kernel", text, "--json"))["kernel"] == kernel.to_dict()
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--method", "kernel-pca"),
-        ("--method", "mercer", "--rank", "12"),
-        ("--method", "exact", "--kernel", "quadratic"),
-        ("--method", "mercer", "--kernel", "periodic", "--dimension", "1"),
-        ("--dimension", "3", "--rank", "5"),
-    ],
-)
-def test_every_method(good, options):
-    assert json.loads(good(*SMALL, *options, "--json"))["designs"][0]["gap"] <= 1e-3
+@pytest.mark.parametrize("options", CASES)
+def test_every_kernel_on_every_set_and_every_method(good, options):
+    numbers = json.loads(good(*SMALL, *options, "--json"))
+    assert numbers["kernel"] == kernel_of_text(options[1]).to_dict()
+    assert numbers["designs"][0]["gap"] <= 1e-3
 
 
 @pytest.mark.parametrize(

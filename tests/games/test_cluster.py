@@ -7,18 +7,13 @@ import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 
-import numpy as np
 import pytest
 
-import koloss as kl
 from koloss.games.store import WorkerDiffers, missing, perform, perform_elsewhere, play_jobs
-from koloss.games.workers import ClusterLost, do_all
+from koloss.games.workers import ClusterLost
 from tests.support.clusters import REMOTE, needs_dask
-from tests.support.players import job, square
+from tests.support.players import job
 from tests.support.runs import contents
-
-POINTS = np.random.default_rng(0).random((5, 1))
-
 
 # Without Dask.
 
@@ -101,31 +96,6 @@ def test_the_same_bytes_everywhere_whoever_is_killed(tmp_path, client):
 
     executor = client.get_executor(pure=False)
     assert play("here", processes=1) == play("cluster", processes=1, executor=executor)
-
-
-def make_learner(points, seed):
-    return kl.ExpWeights(kl.Points(points), kernel=kl.Gaussian(0.5), horizon=30, rng=seed)
-
-
-def make_adversary(points, seed):
-    return kl.games.Random(kl.Gaussian(0.5), kl.Points(points), rng=seed)
-
-
-@needs_dask
-@pytest.mark.slow
-def test_replicates_of_a_cluster(client):
-    """The same games, and errors as results."""
-    makers = [functools.partial(make, POINTS) for make in (make_learner, make_adversary)]
-    executor = client.get_executor()
-    there = kl.replicate(*makers, 30, 4, rng=5, executor=executor)
-    here, other = (kl.replicate(*makers, 30, 4, rng=rng, jobs=1) for rng in (5, 6))
-    assert not there.failures
-    assert np.array_equal(there.regret, here.regret)
-    assert not np.array_equal(there.regret, other.regret)
-    squares = {}
-    do_all(square, [3, -1], squares.__setitem__, jobs=1, executor=executor)
-    assert squares[0] == 9
-    assert isinstance(squares[1], ValueError)
 
 
 @needs_dask

@@ -56,16 +56,3 @@ def test_coins_of_one_seed_are_independent(kind):
         # Negative control: one stream for both.
         mine = np.random.default_rng(seed)
         assert differs(together(make(kind, mine), np.random.default_rng(seed)))
-
-
-@pytest.mark.parametrize("source", [np.random.SeedSequence, np.random.PCG64])
-def test_generators_and_sequences_are_used_as_they_are(source):
-    former = make(kl.BanditExpWeights, np.random.default_rng(3)).ask(20).index.tolist()
-    assert make(kl.BanditExpWeights, source(3)).ask(20).index.tolist() == former
-    assert make(kl.BanditExpWeights, 3).ask(20).index.tolist() != former
-    games = [
-        kl.games.Random(kl.Linear(), kl.Ball(2), rng=rng)
-        for rng in (np.random.default_rng(3), source(3), 3)
-    ]
-    losses = [game(0) for game in games]
-    assert losses[0] == losses[1] != losses[2]

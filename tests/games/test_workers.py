@@ -15,8 +15,8 @@ import pytest
 import koloss as kl
 from koloss.games.store import FolderInUse, locked, missing, play_jobs
 from koloss.games.workers import WorkerDied, do_all, processes
-from tests.support.players import abort, adversary, deadly, job, square, too_large
-from tests.support.runs import HEARING, alive, in_group, wait_for
+from tests.support.players import abort, adversary, job, square, unlucky
+from tests.support.runs import HEARING, in_group, wait_for
 
 pytestmark = pytest.mark.process
 
@@ -30,34 +30,34 @@ from pathlib import Path
 from koloss.games.store import locked, play_jobs
 from tests.support.players import job
 if __name__ == "__main__":
-    folder, *troubles = Path(sys.argv[1]), *sys.argv[2:]
-    jobs = [
-        job(k, arguments={"trouble": trouble}, carried=str(folder / f"pid-{k}"))
-        for k, trouble in enumerate(troubles)
-    ]
+    folder = Path(sys.argv[1])
+    files = [str(folder / f"pid-{k}") for k in range(2)]
+    jobs = [job(k, arguments={"trouble": "sleep"}, carried=file) for k, file in enumerate(files)]
     with locked(folder):
-        play_jobs(jobs, folder, processes=len(jobs))
+        play_jobs(jobs, folder, processes=2)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_processes_end_with_their_parent(tmp_path, number):
-    """However it ends; and the folder is free again."""
-    script = tmp_path / "script.py"
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
+def test_processes_end_with_their_parent(tmp_path, name):
+    """However it ends; nothing is left of them, and the folder is free again."""
+    script, folder = tmp_path / "script.py", tmp_path / "folder"
     script.write_text(HEARING + CODE)
-    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path), "sleep", "sleep"])
-    try:
-        pids = [tmp_path / f"pid-{k}" for k in range(2)]
-        children = [int(wait_for(lambda pid=pid: pid.exists() and pid.read_text())) for pid in pids]
-        if number == signal.SIGTERM:
-            with pytest.raises(FolderInUse, match=f"in use by process {parent.pid};"):
-                locked(tmp_path).__enter__()
-    finally:
-        parent.send_signal(number)
-        parent.wait(timeout=6000)
-    wait_for(lambda: not any(alive(child) for child in children))
-    with locked(tmp_path):
+    (tmp_path / "temporary").mkdir()
+    variables = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    command = [sys.executable, str(script), str(folder)]
+    with subprocess.Popen(
+        command, stderr=subprocess.DEVNULL, env=variables, start_new_session=True
+    ) as parent:
+        wait_for(lambda: all((folder / f"pid-{k}").exists() for k in range(2)))
+        with pytest.raises(FolderInUse, match=f"in use by process {parent.pid};"):
+            locked(folder).__enter__()
+        parent.send_signal(signal.Signals[name])
+        assert parent.wait(timeout=6000) != 0
+    wait_for(lambda: not in_group(parent.pid))
+    assert not [*(tmp_path / "temporary").iterdir()]
+    with locked(folder):
         pass
 
 
@@ -146,20 +146,13 @@ def test_a_script_without_a_guard(tmp_path):
 
 
 @pytest.mark.slow
-def test_replicate_survives_a_death():
-    replicates = kl.replicate(deadly, adversary, 5, 3, jobs=2)
-    assert replicates.failures == {1: "WorkerDied: its process ended without a word"}
-    assert replicates.seeds == [0, 2]
-
-
-@pytest.mark.slow
 def test_a_process_that_is_killed_before_it_begins(monkeypatch):
     """Another takes its place; where none ever begins, that is said."""
-    unlucky = [True, False]
+    aborting = [True, False]
 
     class Pool(ProcessPoolExecutor):
         def submit(self, function, *arguments):
-            if function is os.getpid and unlucky and unlucky.pop(0):
+            if function is os.getpid and aborting and aborting.pop(0):
                 function = abort
             return super().submit(function, *arguments)
 
@@ -167,41 +160,17 @@ def test_a_process_that_is_killed_before_it_begins(monkeypatch):
     results = {}
     do_all(square, [3, 4], results.__setitem__, jobs=2)
     assert results == {0: 9, 1: 16}
-    unlucky.extend([True] * 20)
+    aborting.extend([True] * 20)
     with pytest.raises(RuntimeError, match="end before they play"):
         do_all(square, [3, 4], results.__setitem__, jobs=1)
 
 
-def test_an_error_that_no_other_process_can_make_again():
-    """It needs more than its message, so that unpickling it fails."""
-    replicates = kl.replicate(too_large, adversary, 5, 1, jobs=2)
-    assert replicates.failures == {0: "RuntimeError: NetTooLarge: the net would have 3 points"}
-
-
-REPLICATE = """
-import sys
-import koloss as kl
-from tests.support.players import abort, adversary, slow
-if __name__ == "__main__":
-    kl.replicate(slow, adversary, 5, 4, jobs=2)
-"""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_replicate_leaves_no_process(tmp_path, number):
-    script = tmp_path / "script.py"
-    script.write_text(HEARING + REPLICATE)
-    variables = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
-    (tmp_path / "temporary").mkdir()
-    with subprocess.Popen(
-        [sys.executable, str(script)],
-        stderr=subprocess.DEVNULL,
-        env=variables,
-        start_new_session=True,
-    ) as process:
-        wait_for(lambda: len(in_group(process.pid)) > 2)
-        process.send_signal(number)
-        assert process.wait(timeout=600) != 0
-    wait_for(lambda: not in_group(process.pid))
-    assert [*(tmp_path / "temporary").iterdir()] == []
+def test_deaths_and_errors_are_failures_of_replicate():
+    """One run's process dies, and another's error needs more than its message, so that unpickling it fails."""
+    replicates = kl.replicate(unlucky, adversary, 5, 3, jobs=2)
+    assert replicates.failures == {
+        0: "RuntimeError: NetTooLarge: the net would have 3 points",
+        1: "WorkerDied: its process ended without a word",
+    }
+    assert replicates.seeds == [2]

@@ -12,7 +12,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 import koloss as kl
 from koloss.report import inspect
 from koloss.report import inspection as module
-from koloss.report.figures import save
 from koloss.report.inspection import inspection_figure, milestones
 
 SQUARE = kl.Box([0, 0], [1, 1]).net(0.2)
@@ -192,13 +191,3 @@ def test_what_is_drawn_is_what_was_found(inspection):
     np.testing.assert_array_equal(discs.get_offsets(), inspection.actions.X[best.support])
     areas = discs.get_sizes()
     np.testing.assert_allclose(areas / areas.sum(), best.weights[best.support], rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_same_figure_same_file_with_text_as_text(inspection, tmp_path):
-    first, second = (save(inspection_figure(inspection), tmp_path, name) for name in ("a", "b"))
-    for one, two in zip(first, second, strict=True):
-        assert one.read_bytes() == two.read_bytes()
-    text = first[1].read_text(encoding="utf-8")
-    assert ">Certified error</text>" in text
-    assert "<dc:date>" not in text

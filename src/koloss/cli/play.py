@@ -3,7 +3,6 @@
 import logging
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -23,6 +22,7 @@ from koloss.cli.options import (
     spec_argument,
     takes,
 )
+from koloss.core.terminal import say
 from koloss.core.text import counted, printable
 
 
@@ -133,64 +133,55 @@ def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
         nonlocal tenths
         job, of_all = progress.job, f"{progress.done} of {progress.total} runs"
         before, tenths = tenths, 10 * progress.done // max(progress.total, 1)
-        if progress.replaced and not quiet:
+        news = []
+        if progress.replaced:
             runs = f"{counted(progress.replaced, 'run')} in {out}"
-            line = f"{runs} of another size, seed or version will be played again and replaced"
-            console.print(printable(line), markup=False, emoji=False, soft_wrap=True)
+            news.append(
+                f"{runs} of another size, seed or version will be played again and replaced"
+            )
+        if job is None and progress.done:
+            news.append(f"{of_all} are there already")
+        if lines and job is not None and tenths > before:
+            news.append(f"{of_all} done")
+        if quiet:
+            news.clear()
         if progress.error:
-            failure = f"{job.game}, run {job.number} failed: {progress.error}"
-            console.print(printable(failure), markup=False, emoji=False, soft_wrap=True)
-        elif job is None and progress.done and not quiet:
-            console.print(f"{of_all} are there already")
-        if lines and not quiet and job is not None and tenths > before:
-            console.print(f"{of_all} done")
+            news.append(f"{job.game}, run {job.number} failed: {progress.error}")
+        for line in news:
+            say(console, line)
         what = "report" if progress.done == progress.total else job.game if job else "runs"
         description = escape(f"{printable(what):<28}")
         bar.update(task, total=progress.total, completed=progress.done, description=description)
 
+    handlers = {}
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # What is ignored, by nohup, stays so; only the main thread may handle signals.
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            with suppress(ValueError):
+                handlers[number] = signal.signal(number, _end)
     try:
         # A bar that is disabled may still end its line.
-        with _signals_as_errors(), nullcontext() if lines else bar:
+        with nullcontext() if lines else bar:
             yield tell
     except ClusterLost as error:
         _say(f"error: {error}; the same command goes on with the runs in {out}")
         raise typer.Exit(1) from None
     except KeyboardInterrupt as error:
-        how, code = "interrupted", 130
-        if isinstance(error, _Ended):
-            how, code = f"ended by {error.signal.name}", 128 + error.signal
+        number = error.args[0] if error.args else signal.SIGINT
+        how = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"
         with suppress(OSError):  # a terminal that was closed
             _say(f"error: {how}; the same command goes on with the runs in {out}")
-        raise typer.Exit(code) from None
-
-
-class _Ended(KeyboardInterrupt):
-    """A signal that ends a program."""
-
-    def __init__(self, number: int) -> None:
-        self.signal = signal.Signals(number)
-
-
-@contextmanager
-def _signals_as_errors() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a command as Ctrl-C does: processes are ended, half-written files removed."""
-    handlers = {}
-
-    def end(number: int, frame: Any) -> None:
-        signal.signal(number, signal.SIG_DFL)  # a second one ends it at once
-        raise _Ended(number)
-
-    if threading.current_thread() is threading.main_thread():
-        for name in ("SIGTERM", "SIGHUP"):
-            number = getattr(signal, name, None)
-            # What is ignored, by nohup, stays so.
-            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
-                handlers[number] = signal.signal(number, end)
-    try:
-        yield
+        raise typer.Exit(128 + number) from None
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def _end(number: int, frame: Any) -> None:
+    """End a command as Ctrl-C does: processes are ended, half-written files removed. A second signal ends it at once."""
+    signal.signal(number, signal.SIG_DFL)
+    raise KeyboardInterrupt(signal.Signals(number))
 
 
 def _say(line: str) -> None:

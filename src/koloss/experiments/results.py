@@ -130,10 +130,10 @@ class Dimension:
     bounds: list[float]
     rank_growth: float  # slopes of their logarithms against that of the horizon
     bound_growth: float
-    hull: float | None = None  # those with a ridge, for rank-one losses and for a norm (theory F1)
-    norm: float | None = None
-    dimensions: list[float] = field(default_factory=list)  # d*: the ranks, where there is no ridge
-    dimension_growth: float | None = None
+    hull: float | None  # those with a ridge, for rank-one losses and for a norm (theory F1)
+    norm: float | None
+    dimensions: list[float]  # d*: the ranks, where there is no ridge
+    dimension_growth: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,22 +199,26 @@ class Results:
             "dimensions": [asdict(d) for result in self.results for d in result.dimensions],
             "failures": {r.experiment.name: r.failures for r in self.results if r.failures},
         }  # fmt: skip
-        return _finite(plain)  # type: ignore[no-any-return]
+        return finite(plain)  # type: ignore[no-any-return]
 
     def write(self, out: str | Path) -> Path:
         """Write results.json into a folder."""
-        path = Path(out) / "results.json"
-        text = json.dumps(self.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
-        write_text(path, text + "\n")
-        return path
+        return write_json(Path(out) / "results.json", self.to_dict(), indent=1)
 
 
-def _finite(plain: Any) -> Any:
-    """The same with None for numbers that JSON does not have."""
+def write_json(path: Path, plain: dict[str, Any], indent: int) -> Path:
+    """Write plain data, all of whose numbers are finite, to a file."""
+    text = json.dumps(plain, indent=indent, allow_nan=False, ensure_ascii=False)
+    write_text(path, text + "\n")
+    return path
+
+
+def finite(plain: Any) -> Any:
+    """Plain data with None for numbers that JSON does not have."""
     if isinstance(plain, dict):
-        return {key: _finite(value) for key, value in plain.items()}
+        return {key: finite(value) for key, value in plain.items()}
     if isinstance(plain, list):
-        return [_finite(value) for value in plain]
+        return [finite(value) for value in plain]
     return None if isinstance(plain, float) and not math.isfinite(plain) else plain
 
 

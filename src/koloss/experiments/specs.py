@@ -23,7 +23,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
@@ -135,13 +134,10 @@ class Experiment:
 # The file, table by table.
 
 
-class _PictureGame(Struct, forbid_unknown_fields=True):
+class _Game(Struct, forbid_unknown_fields=True):
     kernel: dict[str, Any]
     actions: dict[str, Any]
-
-
-class _Game(_PictureGame):
-    rounds: Count
+    rounds: Count | None = None
     runs: Runs = RUNS
 
 
@@ -159,24 +155,17 @@ class _Adversary(Struct):
     options: dict[str, Any]
 
 
-class _Words(Struct, forbid_unknown_fields=True, kw_only=True):
+class _File(Struct, forbid_unknown_fields=True):
+    game: _Game
     title: str = ""
     paper: str = ""
     text: str = ""
     shows: str = ""
-
-
-class _PictureFile(_Words, kw_only=True):
-    game: _PictureGame
-    picture: Picture
-
-
-class _File(_Words, kw_only=True):
-    game: _Game
-    adversary: _Adversary
-    learner: list[LearnerSpec]
+    adversary: _Adversary | None = None
+    learner: list[LearnerSpec] = []
     full: _Full = msgspec.field(default_factory=_Full)
     dimension: _Dimension = msgspec.field(default_factory=_Dimension)
+    picture: Picture | None = None
 
 
 _TABLES: dict[tuple[str, ...], type[Struct]] = {
@@ -246,39 +235,38 @@ def load(spec: str | Path) -> Experiment:
 def parse(text: str, *, name: str, path: str = "spec") -> Experiment:
     """The experiment that a TOML text describes; files that it names are looked for beside `path`."""
     source = Source(path, text)
-    return from_tables(read_toml(source), name=name, source=source)
-
-
-def from_tables(data: dict[str, Any], *, name: str, source: Source) -> Experiment:
-    """The experiment that the tables of a spec describe; what is wrong with them is said with the lines of `source`."""
-    if "picture" in data:
-        tables = _TABLES | {("game",): _PictureGame}
-        picture_file = _decode(_PictureFile, data, source, tables)
-        return Experiment(**_common(picture_file, name, source), picture=picture_file.picture)
-    file = _decode(_File, _with_options(data, source), source, _TABLES)
+    data = read_toml(source)
+    if "picture" in data:  # in place of a game
+        only(data, ("title", "paper", "text", "shows", "game", "picture"), (), "a spec", source)
+        if isinstance(data.get("game"), dict):
+            only(data["game"], ("kernel", "actions"), ("game",), "[game]", source)
+    file = _decode(_with_options(data, source), source)
     game, full = file.game, file.full
+    rounds, runs, adversary = 1, 1, dict[str, Any]()  # of a picture
+    if file.picture is None:
+        if game.rounds is None:
+            raise source.error(("game",), "`rounds` is missing in [game]")
+        if file.adversary is None or not file.learner:
+            key = "learner" if file.adversary else "adversary"
+            raise source.error((), f"`{key}` is missing in the file")
+        rounds, runs, adversary = game.rounds, game.runs, _adversary(file.adversary, source)
     return Experiment(
-        **_common(file, name, source),
-        rounds=game.rounds,
-        runs=game.runs,
-        full=(full.rounds or game.rounds, full.runs or game.runs),
-        adversary=_adversary(file.adversary, source),
+        name=slugs([name])[name],
+        title=_short(" ".join(file.title.split()) or name, LONGEST_TITLE, ("title",), source),
+        kernel=game.kernel,
+        actions=game.actions,
+        source=source,
+        paper=" ".join(file.paper.split()),
+        text=file.text.strip(),
+        shows=file.shows.strip(),
+        rounds=rounds,
+        runs=runs,
+        full=(full.rounds or rounds, full.runs or runs),
+        adversary=adversary,
         learners=_learners(file.learner, source),
+        picture=file.picture,
         horizons=tuple(file.dimension.horizons),
     )
-
-
-def _common(file: _PictureFile | _File, name: str, source: Source) -> dict[str, Any]:
-    return {
-        "name": slugs([name])[name],
-        "title": _short(" ".join(file.title.split()) or name, LONGEST_TITLE, ("title",), source),
-        "paper": " ".join(file.paper.split()),
-        "text": file.text.strip(),
-        "shows": file.shows.strip(),
-        "kernel": file.game.kernel,
-        "actions": file.game.actions,
-        "source": source,
-    }
 
 
 def _short(text: str, most: int, keys: tuple[Any, ...], source: Source) -> str:
@@ -350,15 +338,10 @@ def _arguments(kind: Any) -> list[str]:
 _WORDS = {"int": "a whole number", "float": "a number", "str": "a string", "bool": "true or false", "object": "a table", "array": "an array"}  # fmt: skip
 
 
-def _decode(
-    kind: type[Any],
-    data: dict[str, Any],
-    source: Source,
-    tables: Mapping[tuple[str, ...], type[Struct]],
-) -> Any:
-    """The types of a spec, or an error in words that point at the line and the key; `tables` are the types inside `kind`."""
+def _decode(data: dict[str, Any], source: Source) -> _File:
+    """The types of a spec, or an error in words that point at the line and the key."""
     try:
-        return msgspec.convert(data, kind)
+        return msgspec.convert(data, _File)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `$")
     keys = tuple(int(key) if key.isdigit() else key for key in re.findall(r"\w+", place))
@@ -369,7 +352,7 @@ def _decode(
     if absent := re.search("missing required field `(.*)`", problem):
         raise source.error(keys, f"`{absent[1]}` is missing in {where}")
     if "unknown field" in problem:
-        table = tables.get(tuple(key for key in keys if isinstance(key, str)), kind)
+        table = _TABLES.get(tuple(key for key in keys if isinstance(key, str)), _File)
         only(value, table.__struct_fields__, keys, where if keys else "a spec", source)
     if limit := re.search("([<>])(=?) ?([0-9]+)", problem.replace(" ", "")):
         rule = "most" if limit[1] == "<" else "least"

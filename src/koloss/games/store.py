@@ -285,8 +285,9 @@ def locked(folder: Path) -> Iterator[None]:
             holder = path.read_text(errors="replace").strip() or "unknown"
             advice = "wait until that ends, or choose another folder"
             raise FolderInUse(f"{folder} is in use by process {holder}; {advice}") from None
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, str(os.getpid()).encode())
+        with files.naming(path):
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, str(os.getpid()).encode())
         for inside in ("", "figures/", "runs/**/"):
             for stray in folder.glob(f"{inside}{PARTS}"):
                 stray.unlink(missing_ok=True)

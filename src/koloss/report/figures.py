@@ -200,17 +200,14 @@ def _slopes(ax: Axes) -> None:
 
 
 @styled
-def overview_figure(results: Results, *, narrow: bool = False) -> Figure:
-    """All learners in one picture: the regret at the end, and the guarantee, as shares of what playing at random pays.
-
-    With `narrow` the names stand above the rows, for a phone.
-    """
+def overview_figure(results: Results) -> Figure:
+    """All learners in one picture: the regret at the end, and the guarantee, as shares of what playing at random pays."""
     rows: list[tuple[str, Curve | None]] = []
     for result in results.results:
         title, several = result.experiment.title, len(result.curves) > 1
         rows += [(title, None)] if several else []
         rows += [(curve.learner if several else title, curve) for curve in result.curves]
-    figure, ax = start(1.5 + len(rows) * (0.36 if narrow else 0.27), WIDTH if narrow else WIDE)
+    figure, ax = start(1.5 + 0.36 * len(rows))
     shares = [_shares(curve) for curve in results.curves]
     means = [share[0] for share in shares]
     log = all(mean > 0 for mean in means)
@@ -219,7 +216,10 @@ def overview_figure(results: Results, *, narrow: bool = False) -> Figure:
     ax.set(xscale="log" if log else "linear", xlim=(low, high), ylim=(len(rows) - 0.4, -0.8))
     dot: Any = {"marker": "o", "linestyle": "", "color": BLUE, "markersize": 6, "zorder": 4}
     diamond: Any = {**dot, "marker": "D", "color": INK, "markerfacecolor": "white", "markersize": 5.5, "zorder": 3}  # fmt: skip
-    for k, (_, curve) in enumerate(rows):
+    for k, (name, curve) in enumerate(rows):
+        look: Any = {"fontsize": 8, "weight": "normal" if curve else "bold", "zorder": 5}
+        text = plain(textwrap.shorten(name, 46, placeholder=" …"))
+        beside(ax, text, 0, k - 0.42, gap=2, xycoords=ax.get_yaxis_transform(), **look)
         if curve is not None:
             mean, lower, upper, bound = _shares(curve)
             ax.plot([max(lower, low), upper], [k, k], "-", color=BLUE, alpha=0.35, linewidth=5, solid_capstyle="butt")  # fmt: skip
@@ -229,29 +229,11 @@ def overview_figure(results: Results, *, narrow: bool = False) -> Figure:
     if log:
         plain_ticks(ax.xaxis)
     ax.grid(False, axis="y")
-    ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("share of what playing at random pays")
-    room = 46 if narrow else 52
-    texts = [plain(textwrap.shorten(name, room, placeholder=" …")) for name, _ in rows]
-    weights = ["bold" if curve is None else "normal" for _, curve in rows]
-    if narrow:
-        ax.set_yticks([])
-        for k, (text, weight) in enumerate(zip(texts, weights, strict=True)):
-            look = {
-                "xycoords": ax.get_yaxis_transform(),
-                "fontsize": 8,
-                "weight": weight,
-                "zorder": 5,
-            }
-            beside(ax, text, 0, k - 0.42, gap=2, **look)
-    else:
-        ax.set_yticks(range(len(rows)), texts)
-        for label, weight in zip(ax.get_yticklabels(), weights, strict=True):
-            label.set_fontweight(weight)
+    ax.set(xlabel="share of what playing at random pays", yticks=[])
     looks = {"mean regret, 95 % band": dot, "guarantee": diamond}
     handles = [ax.plot([], [], label=name, **look)[0] for name, look in looks.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, handlelength=1.2)
-    headline(figure, overview_headline(results.curves), 42 if narrow else 62)
+    headline(figure, overview_headline(results.curves), 42)
     return figure
 
 
@@ -284,13 +266,14 @@ def dimension_figure(result: Result) -> Figure:
         if dimension.eigenvalues not in kernels:  # learners may share a kernel
             kernels.append(dimension.eigenvalues)
             draw_line(axes[0], j, dimension.eigenvalues, style, markersize=4.5)
-        sizes = dimension.dimensions or dimension.ranks
-        draw_line(axes[1], dimension.horizons, sizes, style, markersize=5, label=label)
+        draw_line(
+            axes[1], dimension.horizons, dimension.dimensions, style, markersize=5, label=label
+        )
     for ax in axes:
         ax.set(xscale="log", yscale="log")
     axes[0].set(xlabel="index j", ylabel="eigenvalue", ylim=(1e-12, 3), title="Eigenvalues of the kernels")  # fmt: skip
     axes[1].set(xlabel="horizon n", ylabel="effective dimension", title="How many features are learned")  # fmt: skip
-    axes[1].set_ylim(top=2 * max(max(d.dimensions or d.ranks) for d in result.dimensions))
+    axes[1].set_ylim(top=2 * max(max(d.dimensions) for d in result.dimensions))
     plain_ticks(axes[0].xaxis, axes[1].xaxis, axes[1].yaxis)
     handles, labels = axes[1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", handlelength=2.4)

@@ -5,10 +5,9 @@ As numbers, as a figure, as tables for the terminal, and as files.
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +17,12 @@ import numpy as np
 from koloss._version import __version__
 from koloss.actions import Points
 from koloss.core.arrays import to_numpy
-from koloss.core.files import write_text
 from koloss.core.terminal import console, section, wrote
 from koloss.core.text import BLUE, VERMILION, Table, printable
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design
 from koloss.designs.ridge import FACTORS, Certificates, Dimensions
 from koloss.errors import RankUnreachable, ToleranceUnreachable
+from koloss.experiments.results import finite, write_json
 from koloss.kernels import Kernel
 from koloss.proxy import (
     Decay,
@@ -41,7 +40,6 @@ from koloss.report.figures import GREY, INK, save, styled
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from rich.console import RenderableType
 
 METHODS: dict[str, Callable[..., Proxy]] = {
     "pivoted-cholesky": pivoted_cholesky, "kernel-pca": kernel_pca, "mercer": mercer_features, "exact": exact_features
@@ -132,7 +130,7 @@ class Inspection:
         """All numbers as plain data, ready for JSON (where infinity becomes None)."""
         decay, design, actions = self.decay, self.design, self.actions
         support = design.support
-        return {
+        plain = {
             "version": __version__,
             "kernel": self.kernel.to_dict(),
             "actions": {"count": len(actions), **_some(actions, "dimension", "covering_radius")},
@@ -150,7 +148,7 @@ class Inspection:
                 "measured_dimension": self.measured_dimension,
             },
             "dimensions": [_some(d, "penalty", "dimension", "spread") for d in self.dimensions],
-            "sample_size": {"samples": _finite(self.sample_size), "statement": self.statement()},
+            "sample_size": {"samples": self.sample_size, "statement": self.statement()},
             "designs": [
                 {"method": d.method, "support": len(d.support), **_some(d, "rank", "max_leverage", "gap")}
                 for d in self.designs
@@ -162,11 +160,11 @@ class Inspection:
             },
             "seconds": dict(self.seconds),
         }  # fmt: skip
+        return finite(plain)  # type: ignore[no-any-return]
 
     def _fit(self, decay: Decay) -> dict[str, Any]:
         return {
-            "constant": _finite(decay.constant),
-            **_some(decay, "rate", "slack", "valid"),
+            **_some(decay, "constant", "rate", "slack", "valid"),
             "effective_dimension": self.effective_dimension(decay),
         }
 
@@ -282,19 +280,12 @@ def _some(thing: object, *names: str) -> dict[str, Any]:
     return {name: getattr(thing, name) for name in names}
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
 def write(inspection: Inspection, directory: Path | str) -> list[Path]:
     """Write inspect.png, inspect.svg and inspect.json into a directory, made where it is missing."""
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     paths = save(inspection_figure(inspection), directory, "inspect")
-    numbers = directory / "inspect.json"
-    text = json.dumps(inspection.to_dict(), indent=2, allow_nan=False)
-    write_text(numbers, text + "\n")
-    return [*paths, numbers]
+    return [*paths, write_json(directory / "inspect.json", inspection.to_dict(), indent=2)]
 
 
 def show(inspection: Inspection, paths: Sequence[Path] = ()) -> None:
@@ -313,67 +304,57 @@ def show(inspection: Inspection, paths: Sequence[Path] = ()) -> None:
     for name, value in facts.items():
         screen.print(Text.assemble((f"{name:<9}", "bold cyan"), printable(value)))
     screen.print()
-    screen.print(_spectrum(inspection.decay))
-    screen.print(_decay(inspection))
-    screen.print(_certified(inspection))
-    screen.print(_dimensions(inspection))
-    screen.print(section("Samples the theorem asks for", Text(inspection.statement())))
-    title = f"Designs: a max leverage of {design.rank} is the least there is"
+    for title, body, bold in _sections(inspection):
+        screen.print(section(title, body if isinstance(body, Table) else Text(body), bold))
+    wrote(screen, paths)
+
+
+def _sections(inspection: Inspection) -> Iterator[tuple[str, Table | str, list[int]]]:
+    """What is printed of an inspection: titles, tables or a statement, and the rows that are in bold."""
+    decay, rank, certified = inspection.decay, inspection.proxy.rank, inspection.certified
+    envelopes = decay.exponential, decay.polynomial
+    measure = f"{decay.size:,} uniform draws" if decay.sampled else "uniform on the actions"
+    title = f"Spectrum: {len(decay.eigenvalues)} eigenvalues above rounding; {measure}"
+    rows = [
+        [f"{j}", *(f"{x:.3g}" for x in (decay.eigenvalues[j - 1], *(fit.envelope(j) for fit in envelopes)))]
+        for j in milestones(len(decay.eigenvalues))
+    ]  # fmt: skip
+    head = ["index", "eigenvalue", "exponential envelope", "polynomial envelope"]
+    yield title, Table(head, rows, left=()), []
+
+    rows = [
+        [formula, f"{fit.constant:.3g}", f"{fit.rate:.3g}", f"{fit.slack:.2f}",
+         _count(inspection.effective_dimension(fit)), "fits better" if fit is decay.best else ""]
+        for formula, fit in zip(("C exp(-beta j)", "C j^-beta"), envelopes, strict=True)
+    ]  # fmt: skip
+    rows.append(["eigenvalues alone", "", "", "", _count(inspection.measured_dimension), ""])
+    table = Table(["envelope", "C", "beta", "mean slack", "dimension", ""], rows, left=(0, 5))
+    title = f"Decay, and the effective dimension at error {inspection.epsilon:.3g}"
+    yield title, table, [k for k, row in enumerate(rows) if row[-1]]
+
+    ranks = sorted({*milestones(len(certified) - 1), rank})
+    rows = [[f"{m:,}", f"{certified[m]:.3g}", "chosen" if m == rank else ""] for m in ranks]
+    table = Table(["rank", "certified error", ""], rows, left=(2,))
+    yield "Certified error of the leading features", table, [ranks.index(rank)]
+
+    rows = [
+        [f"4^-{j}", f"{d.penalty:.3g}", f"{d.dimension:.2f}", f"{d.spread:.2f}"]
+        for j, d in enumerate(inspection.dimensions)
+    ]
+    table = Table(["penalty / max K", "penalty", "dimension d*", "spread e*"], rows, left=())
+    yield "Certified dimensions with a penalty, for every law on the actions", table, []
+
+    yield "Samples the theorem asks for", inspection.statement(), []
+
     rows = [
         [d.method, f"{len(d.support):,}", f"{d.max_leverage:,.2f}", _times_rank(d)]
         for d in inspection.designs
     ]
-    head = ["design", "support", "max leverage", "times the rank"]
-    screen.print(section(title, Table(head, rows), bold=[0]))
-    seconds = inspection.seconds
-    row = [f"{value:.3f}" for value in seconds.values()]
-    screen.print(section("Seconds", Table(list(seconds), [row], left=())))
-    wrote(screen, paths)
+    table = Table(["design", "support", "max leverage", "times the rank"], rows)
+    yield f"Designs: a max leverage of {inspection.design.rank} is the least there is", table, [0]
 
-
-# Tables.
-
-
-def _spectrum(decay: Eigendecay) -> RenderableType:
-    measure = f"{decay.size:,} uniform draws" if decay.sampled else "uniform on the actions"
-    count, fits = len(decay.eigenvalues), (decay.exponential, decay.polynomial)
-    rows = [
-        [f"{j}", *(f"{x:.3g}" for x in (decay.eigenvalues[j - 1], *(fit.envelope(j) for fit in fits)))]
-        for j in milestones(count)
-    ]  # fmt: skip
-    head = ["index", "eigenvalue", "exponential envelope", "polynomial envelope"]
-    title = f"Spectrum: {count} eigenvalues above rounding; {measure}"
-    return section(title, Table(head, rows, left=()))
-
-
-def _decay(inspection: Inspection) -> RenderableType:
-    decay, rows = inspection.decay, []
-    for formula, fit in (("C exp(-beta j)", decay.exponential), ("C j^-beta", decay.polynomial)):
-        numbers = f"{fit.constant:.3g}", f"{fit.rate:.3g}", f"{fit.slack:.2f}"
-        better = "fits better" if fit is decay.best else ""
-        rows.append([formula, *numbers, _count(inspection.effective_dimension(fit)), better])
-    rows.append(["eigenvalues alone", "", "", "", _count(inspection.measured_dimension), ""])
-    table = Table(["envelope", "C", "beta", "mean slack", "dimension", ""], rows, left=(0, 5))
-    title = f"Decay, and the effective dimension at error {inspection.epsilon:.3g}"
-    return section(title, table, bold=[k for k, row in enumerate(rows) if row[-1]])
-
-
-def _certified(inspection: Inspection) -> RenderableType:
-    rank, certified = inspection.proxy.rank, inspection.certified
-    ranks = sorted({*milestones(len(certified) - 1), rank})
-    rows = [[f"{m:,}", f"{certified[m]:.3g}", "chosen" if m == rank else ""] for m in ranks]
-    table = Table(["rank", "certified error", ""], rows, left=(2,))
-    return section("Certified error of the leading features", table, bold=[ranks.index(rank)])
-
-
-def _dimensions(inspection: Inspection) -> RenderableType:
-    found = inspection.dimensions
-    rows = [
-        [f"4^-{j}", f"{d.penalty:.3g}", f"{d.dimension:.2f}", f"{d.spread:.2f}"]
-        for j, d in enumerate(found)
-    ]
-    table = Table(["penalty / max K", "penalty", "dimension d*", "spread e*"], rows, left=())
-    return section("Certified dimensions with a penalty, for every law on the actions", table)
+    row = [f"{value:.3f}" for value in inspection.seconds.values()]
+    yield "Seconds", Table(list(inspection.seconds), [row], left=()), []
 
 
 def _count(value: int | None) -> str:

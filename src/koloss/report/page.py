@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from koloss.core.text import (
     decimals,
     duration,
     escape,
-    printable,
     short_number,
     slugs,
 )
@@ -31,54 +30,46 @@ if TYPE_CHECKING:
     from koloss.experiments.results import Dimension
 
 
+Key = tuple[str, str]
+"""Of a figure: the name of an experiment, and "main" or "dimension"."""
+
+OVERVIEW: Key = ("", "overview")
+
+
 def write_page(results: Results, out: str | Path) -> list[Path]:
     """Write `report.html` and `figures/*.png` and `.svg` of some results into a directory; the files, the page first."""
     from koloss.games.store import locked
+    from koloss.report.figures import save
 
     with locked(Path(out)):
-        return _write_page(results, Path(out))
+        path, folder = Path(out) / "report.html", Path(out) / "figures"
+        folder.mkdir(exist_ok=True)
+        drawn = {key: save(figure, folder, stem) for key, stem, figure in _figures(results)}
+        pictures = {key: picture_data(svg) for key, (_, svg) in drawn.items()}
+        write_text(path, page(results, pictures))
+    return [path, *(file for files in drawn.values() for file in files)]
 
 
-def _write_page(results: Results, out: Path) -> list[Path]:
+def _figures(results: Results) -> Iterator[tuple[Key, str, Any]]:
+    """All figures of a report: the key of each, the name of its files, and the figure."""
     from koloss.report import figures
 
-    folder = out / "figures"
-    folder.mkdir(exist_ok=True)
     names = [result.experiment.name for result in results.results]
-    others = ("overview", "overview-narrow", *(f"{name}-dimension" for name in names))
-    stems = slugs(names, taken=others)
-    files: list[Path] = []
-
-    def drawn(figure: Any, stem: str) -> str:
-        files.extend(figures.save(figure, folder, stem))
-        return picture_data(files[-1])
-
-    opening = {}
-    if len(results.results) > 1 and results.curves:
-        opening["wide"] = drawn(figures.overview_figure(results), "overview")
-        opening["narrow"] = drawn(figures.overview_figure(results, narrow=True), "overview-narrow")
-    pictures = {name: {"main": "", "dimension": ""} for name in names}
+    stems = slugs(names, taken=("overview", *(f"{name}-dimension" for name in names)))
+    if len(names) > 1 and results.curves:
+        yield OVERVIEW, "overview", figures.overview_figure(results)
     for result, name in zip(results.results, names, strict=True):
         if result.curves:
-            pictures[name]["main"] = drawn(figures.regret_figure(result), stems[name])
+            yield (name, "main"), stems[name], figures.regret_figure(result)
         elif result.picture is not None:
-            pictures[name]["main"] = drawn(figures.picture_figure(result), stems[name])
+            yield (name, "main"), stems[name], figures.picture_figure(result)
         if result.dimensions:
-            figure = figures.dimension_figure(result)
-            pictures[name]["dimension"] = drawn(figure, f"{stems[name]}-dimension")
-    path = out / "report.html"
-    write_text(path, page(results, pictures, opening))
-    return [path, *files]
+            stem = f"{stems[name]}-dimension"
+            yield (name, "dimension"), stem, figures.dimension_figure(result)
 
 
-def page(
-    results: Results, pictures: dict[str, dict[str, str]], opening: dict[str, str] | None = None
-) -> str:
-    """The page as text.
-
-    The addresses of its pictures: by the name of the experiment "main" and "dimension", or nothing; and "wide" and "narrow"
-    of the one that the page begins with.
-    """
+def page(results: Results, pictures: Mapping[Key, str]) -> str:
+    """The page as text, with the addresses of those of its pictures that there are."""
     from koloss.report import figures
 
     several = len(results.results) > 1
@@ -87,11 +78,13 @@ def page(
     if not paper and results.results:
         title = results.results[0].experiment.title
         title += f", and {counted(len(results.results) - 1, 'other')}" if several else ""
-    links = {name: f"experiment-{link}" for name, link in slugs(pictures).items()}
+    names = [result.experiment.name for result in results.results]
+    links = {name: f"experiment-{link}" for name, link in slugs(names).items()}
     return render(
         "report.html",
         window="Koloss: the experiments" if paper else title,
-        results=results, title=title, several=several, paper=paper, pictures=pictures, opening=opening, anchors=links,
+        results=results, title=title, several=several, paper=paper, anchors=links,
+        picture=lambda *key: pictures.get(key, ""), opening=pictures.get(OVERVIEW, ""),
         games=sum(curve.runs for curve in results.curves),
         overview_alt=f"{figures.overview_headline(results.curves)}. {_ends(results.curves)}",
         summary=summary_table(results, links if several else {}, paper=paper),
@@ -106,7 +99,7 @@ def page(
 
 
 def render(template: str, *, folder: Path | None = None, **values: Any) -> str:
-    """A template filled in, of a folder or of the report; whatever is not HTML already is escaped, in Markdown, too."""
+    """A template filled in, of a folder or of the report; whatever is not HTML already is escaped."""
     from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 
     own = [] if folder is None else [FileSystemLoader(folder)]
@@ -116,7 +109,6 @@ def render(template: str, *, folder: Path | None = None, **values: Any) -> str:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters |= {"short": short_number, "counted": counted, "duration": duration}
-    environment.filters["cell"] = lambda text: printable(str(text)).replace("|", r"\|")
     environment.filters["flat"] = lambda text: " ".join(text.split())
     environment.tests |= {"finite": math.isfinite, "sublinear": sublinear}
     return environment.get_template(template).render(**values)
@@ -209,11 +201,9 @@ def _dimension_table(result: Result) -> Table:
         decay = _power("j", f"−{d.rate:.2f}") if d.profile == "polynomial" else _power("e", f"−{d.rate:.2f} j")  # fmt: skip
         curve = measured.get(d.learner)
         rank, grew = (str(curve.rank), _power("t", exponent_text(curve))) if curve else ("", "")
-        sizes = d.dimensions or d.ranks  # of before there was a ridge
-        growth = d.rank_growth if d.dimension_growth is None else d.dimension_growth
-        rates = [_power("n", f"{rate:.2f}") for rate in (growth, d.bound_growth)]
+        rates = [_power("n", f"{rate:.2f}") for rate in (d.dimension_growth, d.bound_growth)]
         theory = [_rate(d, rate) for rate in (d.corollary, d.repaired, d.hull, d.norm)]
-        size = " and ".join(short_number(size) for size in (sizes[0], sizes[-1]))
+        size = " and ".join(short_number(d.dimensions[k]) for k in (0, -1))
         rows.append([d.learner, decay, rank, size, *rates, grew, *theory])
     return Table(head, rows)
 
