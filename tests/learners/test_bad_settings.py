@@ -132,7 +132,6 @@ BAD = [
     ("stock", {"horizon": None}, "each context has a learner of its own"),
     ("stock", {"contexts": kl.Contexts(["a"], allowed=[[1, 0, 0, 0, 1]])}, "one context is given"),
     ("stock", {"actions": kl.Box([0], [1])}, "`actions` must be Points where `contexts` allow some"),
-    ("insured", {"actions": FIVE, "contexts": STOCK}, "where a policy is insured"),
     # A policy.
     ("insured", {"loss_range": None}, "`loss_range` must be .*got None"),
     ("insured", {"trigger": 0.0}, "`trigger` must be positive, got 0"),

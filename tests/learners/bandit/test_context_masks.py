@@ -68,6 +68,19 @@ def test_the_bound_is_that_of_as_many_actions():
     assert learner_of(every).ask(context=0).index == free.ask(context=0).index
 
 
+def test_params_name_the_action_whichever_pair_stood_for_it():
+    space = kl.Space(price=kl.Choice([1, 2, 3, 4, 5]))
+    learner = kl.BanditExpWeights(
+        space, horizon=500, kernel="auto", loss_range=(0, 1), contexts=stock(), rng=0
+    )
+    assert learner.ask(context=2).params == {"price": 4}
+    again = kl.BanditExpWeights.from_state(learner.state())
+    for one in (learner, again):
+        one.tell({"price": 4}, 0.5)
+        assert one.ledger.heard == 1
+    assert again.ask(context=0).index == learner.ask(context=0).index
+
+
 @pytest.mark.parametrize(
     "make, message",
     [

@@ -390,4 +390,4 @@ def test_sums_by_hand(rng):
     assert stage.noise == pytest.approx(noise)
     assert (stage.heard, stage.explored) == (12, 4)
     assert stage.explored_paid == pytest.approx(explored_paid)
-    assert stage.estimated_regret == pytest.approx(paid - total.min())
+    assert stage.account.used == pytest.approx(paid - total.min())

@@ -243,11 +243,6 @@ class Watched(Explorer):
     # What is known.
 
     @property
-    def estimated_regret(self) -> float:
-        """The largest of the account."""
-        return self.account.used
-
-    @property
     def total(self) -> Floats:
         """Estimated losses of every action, summed; infinite where it is not offered."""
         total: Floats = self.paid - self.account.total
