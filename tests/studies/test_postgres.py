@@ -130,12 +130,12 @@ def test_a_long_history_is_read_by_its_index(server, schema, store):
 def test_a_backup_is_of_one_moment(store, tmp_path, monkeypatch):
     """Although others go on between one table and the next."""
 
-    def slowly(copies):
-        for copy in copies:
-            yield copy
+    def slowly(tables):
+        for table in tables:
+            yield table
             add(store)
 
-    monkeypatch.setattr(postgres, "COPIES", slowly(postgres.COPIES))
+    monkeypatch.setattr(postgres, "TABLES", slowly(postgres.TABLES))
     store.backup(tmp_path / "copy.db")
     assert numbers(store) == [1, 2, 3, 4, 5]
     with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'copy.db'}")) as copy:

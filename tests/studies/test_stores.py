@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from koloss.core.files import file_system, is_network
 from koloss.errors import StoreError
 from koloss.studies import Event, open_store
-from koloss.studies.sqlite import SQLiteStore, is_network, kind_of
+from koloss.studies.sqlite import SQLiteStore
 from koloss.studies.store import check_name, without_secret
 
 
@@ -128,13 +129,13 @@ a line of another kind
 def test_the_file_system_of_a_path(tmp_path, path, kind):
     table = tmp_path / "mountinfo"
     table.write_text(TABLE)
-    assert kind_of(path, table) == kind
+    assert file_system(path, table) == kind
 
 
 def test_no_table_of_mounts(tmp_path):
-    assert kind_of("/a.db", tmp_path / "none") is None
+    assert file_system("/a.db", tmp_path / "none") is None
     (tmp_path / "empty").touch()
-    assert kind_of("/a.db", tmp_path / "empty") is None
+    assert file_system("/a.db", tmp_path / "empty") is None
 
 
 def test_which_file_systems_are_shared():
@@ -147,7 +148,7 @@ def test_a_network_file_system_is_refused(tmp_path, monkeypatch):
     here.mkdir()
     table = tmp_path / "mountinfo"
     table.write_text(f"22 27 0:21 / / rw - ext4 a rw\n23 22 0:22 / {here} rw - nfs4 b:/ rw\n")
-    monkeypatch.setattr(kind_of, "__defaults__", (table,))
+    monkeypatch.setattr(file_system, "__defaults__", (table,))
     with pytest.raises(StoreError, match="nfs4 is shared by machines"):
         open_store(f"sqlite:///{here}/a.db")
     link = tmp_path / "link.db"
@@ -160,5 +161,5 @@ def test_a_network_file_system_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not Path("/proc/self/mountinfo").exists(), reason="this system has no /proc")
 def test_this_machine_has_file_systems(tmp_path):
-    assert kind_of("/proc/self/status") == "proc"
-    assert kind_of(tmp_path) not in (None, "proc")
+    assert file_system("/proc/self/status") == "proc"
+    assert file_system(tmp_path) not in (None, "proc")

@@ -75,19 +75,15 @@ APPEND: LiteralString = """WITH added AS (
         SELECT ?, * FROM unnest(?::bigint[], ?::text[], ?::bigint[], ?::bigint[], ?::text[], ?::text[]))
     UPDATE koloss_studies SET last = ? WHERE id = ? AND last = ?"""
 
-SIZES: LiteralString = """SELECT sum(pg_total_relation_size(name)) FROM unnest(
-    ARRAY['koloss_studies', 'koloss_events', 'koloss_snapshots', 'koloss_subjects']) AS name"""
-
-COPIES: tuple[tuple[str, LiteralString], ...] = (
-    ("koloss_studies", "SELECT id, name, last FROM koloss_studies"),
-    (
-        "koloss_events",
-        "SELECT study, seq, kind, micros, decision, request, data FROM koloss_events ORDER BY study, seq",
-    ),
-    ("koloss_snapshots", "SELECT study, seq, content FROM koloss_snapshots"),
-    ("koloss_subjects", "SELECT study, subject, decision FROM koloss_subjects"),
+TABLES: tuple[tuple[LiteralString, LiteralString], ...] = (
+    ("koloss_studies", "id, name, last"),
+    ("koloss_events", "study, seq, kind, micros, decision, request, data"),
+    ("koloss_snapshots", "study, seq, content"),
+    ("koloss_subjects", "study, subject, decision"),
 )
-"""How each table is read to be written to a file of SQLite's."""
+"""Tables and their columns, in the order that they have in a file of SQLite's."""
+
+SIZES: LiteralString = "SELECT sum(pg_total_relation_size(name)) FROM unnest(?::text[]) AS name"
 
 
 class PostgresTransaction(SQLTransaction):
@@ -154,7 +150,7 @@ class PostgresStore(SQLStore):
         self._settings = self._read_settings()
         sizes = 0
         if self._check_tables():
-            ((sizes,),) = self._read(SIZES)
+            ((sizes,),) = self._read(SIZES, [table for table, _ in TABLES])
         return {
             "store": "postgresql",
             "postgresql_version": self._settings["server_version"],
@@ -174,10 +170,10 @@ class PostgresStore(SQLStore):
             try:
                 make_tables(copy)
                 copy.execute("begin")
-                for table, read in COPIES:
+                for table, columns in TABLES:
                     with connection.cursor("koloss_copy") as rows:  # read in pages
                         rows.itersize = 1000
-                        rows.execute(read)
+                        rows.execute(f"SELECT {columns} FROM {table} ORDER BY 1, 2")
                         values = ", ".join("?" * len(rows.description))
                         copy.executemany(f"insert into {table} values ({values})", rows)
                 copy.execute("commit")
