@@ -22,7 +22,7 @@ from koloss.errors import (
 from tests.support import inside
 from tests.support.clauses import clause_of, marks
 from tests.support.memory import MemoryStore
-from tests.support.studies import Clock, bandit, created, insured, kinds, loss_of, same
+from tests.support.studies import Clock, Deaf, bandit, created, insured, kinds, loss_of, same
 
 SEGMENTS = ["new", "old"]
 
@@ -548,12 +548,6 @@ def test_what_its_first_learner_does_later_is_nothing_to_a_study() -> None:
 
 
 def test_a_policy_that_fails_leaves_no_trace() -> None:
-    class Deaf(Cautious):
-        def hear(self, index: int, loss: float) -> None:
-            if loss > 0.9:
-                raise OSError("no connection")
-            super().hear(index, loss)
-
     study, store, _ = created(insured(policy=Deaf()))
     made = study.ask(3)
     before = study.learner.state()["digest"]

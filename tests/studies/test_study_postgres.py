@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import AlreadyTold, CommitUnknown, StoreError
+from koloss.errors import CommitUnknown, StoreError
 from koloss.studies import open_store, postgres_connections, worker
 from koloss.studies.verify import verify
 from tests.support import inside
@@ -67,18 +67,6 @@ def test_a_study_over_a_bad_line_is_the_learner_alone(distant, proxy, share, mon
     played = inside.worker(distant).look(lambda state: state.learner.distribution)
     np.testing.assert_array_equal(played, alone.distribution)
     assert verify(distant.store, "prices").ok
-
-
-@pytest.mark.parametrize("cut", ["before", "after"])
-def test_without_a_key_nothing_happens_twice(study, distant, proxy, cut):
-    proxy.cut = cut
-    decisions = distant.ask(3)
-    proxy.cut = cut
-    distant.tell(decisions, [0.1, 0.2, 0.3])
-    assert proxy.cuts == 2
-    assert kinds(study)[1:] == [(kind, k) for kind in ("asked", "told") for k in range(3)]
-    with pytest.raises(AlreadyTold):
-        study.tell(1, 0.2)
 
 
 @pytest.mark.parametrize("cut", ["before", "after"])

@@ -138,10 +138,21 @@ class SQLStore(Store):
         """The cursor of a statement on a connection that is in use."""
 
     @abc.abstractmethod
+    def _reading(self) -> AbstractContextManager[Any]:
+        """A function that gives the rows of a statement; None where there are no tables."""
+
     def _rows(
         self, name: str | None, statement: LiteralString, *values: Any
     ) -> list[tuple[Any, ...]]:
         """What a read gives; with a name that of a study, whose number is the first value."""
+        with self._reading() as read:
+            if name is not None:
+                found = read and read(FIND, name)
+                if not found:
+                    raise self._not_found(name)
+                values = (found[0][0], *values)
+            rows: list[tuple[Any, ...]] = read(statement, *values) if read else []
+            return rows
 
     def create(self, name: str, events: Sequence[Event]) -> None:
         check_name(name)

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, LiteralString
 from koloss.core.arrays import one_of
 from koloss.core.files import file_system, is_network, locked, replacing
 from koloss.errors import CommitUnknown, StoreError
-from koloss.studies.sql import COLUMNS, FIND, SQLStore, SQLTransaction
+from koloss.studies.sql import COLUMNS, SQLStore, SQLTransaction
 from koloss.studies.store import DURABILITIES, FORMAT, Durability, Event, Snapshot
 
 SOUND_VERSION = (3, 51, 3)
@@ -45,23 +45,7 @@ WAL_BYTES = 1 << 26
 FORK_WAITS = 10.0
 """Seconds that a fork waits for another thread to end its turn."""
 
-SCHEMA = """
-create table koloss_format (version integer not null);
-create table koloss_studies (id integer primary key, name text not null unique, last integer not null);
-create table koloss_events (
-    study integer not null, seq integer not null, kind text not null, micros integer not null,
-    decision integer, request text, data text not null, primary key (study, seq)
-) without rowid;
-create index koloss_events_request on koloss_events (study, request) where request is not null;
-create index koloss_events_decision on koloss_events (study, decision) where decision is not null;
-create table koloss_snapshots (
-    study integer not null, seq integer not null, content blob not null, primary key (study, seq)
-);
-create table koloss_subjects (
-    study integer not null, subject text not null, decision integer not null, primary key (study, subject)
-) without rowid;
-create index koloss_subjects_decision on koloss_subjects (study, decision);
-"""
+SCHEMA = Path(__file__).with_suffix(".sql").read_text("utf-8")
 
 # Indices are named, since SQLite takes a study for a few rows and would read all of it.
 BY_REQUEST: LiteralString = (
@@ -244,14 +228,10 @@ class SQLiteStore(SQLStore):
         self._check_parentage()
         return connection.execute(statement, values)
 
-    def _rows(self, name: str | None, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    @contextmanager
+    def _reading(self) -> Iterator[Any]:
         with self._turn() as db, _failing(self.path):
-            if name is not None:
-                found = None if db is None else db.execute(FIND, (name,)).fetchone()
-                if found is None:
-                    raise self._not_found(name)
-                values = (found[0], *values)
-            return [] if db is None else db.execute(statement, values).fetchall()
+            yield db and (lambda statement, *values: db.execute(statement, values).fetchall())
 
     @contextmanager
     def _transaction(self, db: sqlite3.Connection) -> Iterator[None]:
