@@ -430,6 +430,8 @@ class Neighbours:
 
     def __iter__(self) -> Iterator[tuple[State, Decision | Decisions | None]]:
         """States after the latest call, with what it would have drawn."""
+        if not self._parts:
+            return
         begin, groups = self._parts[0][0], [group for _, part in self._parts for group in part]
         for noise, seed in itertools.product(NOISES, range(TRIES)):
             state, rng, drawn = copy.deepcopy(begin), np.random.default_rng(seed), None
