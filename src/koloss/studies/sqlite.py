@@ -16,14 +16,14 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, LiteralString
 
 from koloss.core.arrays import one_of
 from koloss.core.files import file_system, is_network, locked, replacing
 from koloss.errors import CommitUnknown, StoreError
-from koloss.studies.sql import COLUMNS, SQLStore, SQLTransaction
+from koloss.studies.sql import SQLStore, SQLTransaction, events_where
 from koloss.studies.store import DURABILITIES, FORMAT, Durability, Event, Snapshot
 
 SOUND_VERSION = (3, 51, 3)
@@ -48,14 +48,8 @@ FORK_WAITS = 10.0
 SCHEMA = Path(__file__).with_suffix(".sql").read_text("utf-8")
 
 # Indices are named, since SQLite takes a study for a few rows and would read all of it.
-BY_REQUEST: LiteralString = (
-    f"select {COLUMNS} from koloss_events indexed by koloss_events_request "
-    "where study = ? and request = ? order by seq"
-)
-ABOUT: LiteralString = (
-    f"select {COLUMNS} from koloss_events indexed by koloss_events_decision "
-    "where study = ? and decision = ? order by seq"
-)
+BY_REQUEST = events_where("request", "indexed by koloss_events_request")
+ABOUT = events_where("decision", "indexed by koloss_events_decision")
 UNBIND: LiteralString = (
     "delete from koloss_subjects indexed by koloss_subjects_decision "
     "where study = ? and decision = ?"
@@ -383,32 +377,36 @@ class Turns:
                 )
             try:
                 self.owner = threading.get_ident()
-                with self.alone(wait):
+                hold = self.lock(wait)
+                try:
                     yield
+                finally:
+                    hold.__exit__(None, None, None)
             finally:
                 self.owner = None
 
-    @contextmanager
-    def alone(self, wait: bool = True) -> Iterator[None]:
-        """Keep other processes away, and close what was left."""
+    def lock(self, wait: bool = True) -> AbstractContextManager[int]:
+        """Keep other processes away, which ends with what is returned, and close what was left."""
         path = f"{self.path}.lock"
-        with ExitStack() as lock:
-            try:
-                lock.enter_context(locked(path, wait=None if wait else 0))
-            except OSError as error:
-                raise StoreError(f"{path}: {error.strerror or error}") from error
-            while self.left:
-                with suppress(sqlite3.Error):
-                    self.left.pop().close()
-            yield
+        hold = locked(path, wait=None if wait else 0)
+        try:
+            hold.__enter__()
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror or error}") from error
+        while self.left:
+            with suppress(sqlite3.Error):
+                self.left.pop().close()
+        return hold
 
     def pause(self) -> bool:
         """Close all connections before a fork, until which nobody may open another; whether nobody can."""
         if self.owner == threading.get_ident() or not self.mutex.acquire(timeout=FORK_WAITS):
             return False
-        with suppress(StoreError), self.alone():  # else the child will know
+        with suppress(StoreError):  # the child will know
+            hold = self.lock()
             for store in self.stores:
                 store.disconnect()
+            hold.__exit__(None, None, None)
         return True
 
     def begin_anew(self) -> None:
