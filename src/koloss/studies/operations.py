@@ -220,19 +220,18 @@ def _asked(turn: Turn, made: Decision | Decisions) -> list[Event]:
 
 def answer(state: State, events: Sequence[Event], count: int | None) -> Decision | Decisions:
     """Decisions as they were handed out."""
-    learner, data = state.learner, [event.data for event in events]
-    mark = learner.ledger.mark
-    index = None
-    if "index" in data[0]:
-        index = np.array([one["index"] for one in data], dtype=np.int64)
-    if "action" in data[0]:
-        action = np.array([one["action"] for one in data])
-    else:
+    learner = state.learner
+
+    def column(name: str, dtype: Any = None) -> Any:
+        there = name in events[0].data
+        return np.array([event.data[name] for event in events], dtype) if there else None
+
+    index, action = column("index", np.int64), column("action")
+    if action is None:
         action = np.array(learner.actions[index])
-    p = np.array([one["p"] for one in data]) if "p" in data[0] else None
-    epochs = np.array([one["epoch"] for one in data], dtype=np.int64)
     ids = np.array([event.decision for event in events], dtype=np.int64)
-    made = Decisions(ids, action, index, p, epochs, mark, learner.params)
+    mark, epochs = learner.ledger.mark, column("epoch", np.int64)
+    made = Decisions(ids, action, index, column("p"), epochs, mark, learner.params)
     return made if count is not None else made[0]
 
 
