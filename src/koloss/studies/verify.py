@@ -252,7 +252,7 @@ class _Replay:
             except Exception:  # the replay itself has gone on
                 self.other = None
             else:
-                if drawn is not None and not _agree(_recorded(group), drawn):
+                if drawn is not None and not _agree(_recorded(group), _facts(drawn)):
                     self.other = None
         return self.other is not None
 
@@ -260,31 +260,36 @@ class _Replay:
         self, state: State, group: list[Event], drawn: Decision | Decisions, followed: bool
     ) -> None:
         """Decisions as they were recorded, next to what is drawn now."""
-        report, learner, recorded, replayed = (
-            self.report,
-            state.learner,
-            _recorded(group),
-            _facts(drawn),
-        )
+        report, learner = self.report, state.learner
+        recorded, replayed = _recorded(group), _facts(drawn)
         report.decisions += len(group)
-        for event, i in zip(group, np.atleast_1d(drawn.id).tolist(), strict=True):
-            data, what = event.data, ""
-            if "index" not in data:
-                if not learner.actions.contains(np.array([data["action"]], dtype=float)).all():
-                    what = f"the action {data['action']} is none of {learner.actions!r}"
-            elif not (0 <= data["index"] < len(learner.actions) and 0 < data["p"] <= 1 + 1e-9):
-                what = f"row {data['index']} of {len(learner.actions)} with {data['p']}"
-            for wrong in (what, "" if event.decision == i else f"decision {event.decision} is {i}"):
-                if wrong:
-                    report.add("problems", f"event {event.seq}: {wrong}")
+        rows = len(learner.actions) if "index" in group[0].data else None
+        if rows is None:
+            points = np.array([event.data["action"] for event in group], dtype=float)
+            possible = learner.actions.contains(points).tolist()
+        else:
+            several = [event.data for event in group]
+            possible = [0 <= one["index"] < rows and 0 < one["p"] <= 1 + 1e-9 for one in several]
+        ids = np.atleast_1d(drawn.id).tolist()
+        for event, facts, fits, i in zip(group, recorded, possible, ids, strict=True):
+            where = f"event {event.seq}"
+            if not fits and rows is None:
+                what = f"the action {facts['action']} is none of {learner.actions!r}"
+                report.add("problems", f"{where}: {what}")
+            elif not fits:
+                what = f"row {facts['index']} of {rows} with {facts['probability']}"
+                report.add("problems", f"{where}: {what}")
+            if event.decision != i:
+                report.add("problems", f"{where}: decision {event.decision} is {i}")
         verdict = "differences"
-        if not _agree(recorded, drawn):
+        if not _agree(recorded, replayed):
             if followed:  # rounding has decided before, and for good
                 self.state, self.other, self.neighbours = self.other, None, Neighbours()
             else:
                 self.lost |= not (self.is_like_ours or _can_be_repeated(learner))
                 verdict = self.explain(
-                    lambda _, made: _agree(recorded, made), lambda _, made: _agree(replayed, made)
+                    lambda _, made: _agree(recorded, _facts(made)),
+                    lambda _, made: _agree(replayed, _facts(made)),
                 )
         for event, before, now in zip(group, recorded, replayed, strict=True):
             for name, value in before.items():
@@ -374,12 +379,12 @@ def _facts(drawn: Decision | Decisions) -> Facts:
     ]
 
 
-def _agree(facts: Facts, drawn: Decision | Decisions) -> bool:
-    """Whether decisions are those drawn, but for rounding."""
+def _agree(facts: Facts, others: Facts) -> bool:
+    """Whether decisions are the others, but for rounding."""
     return all(
-        is_near(value, now[name])
-        for before, now in zip(facts, _facts(drawn), strict=True)
-        for name, value in before.items()
+        value == other[name] or is_near(value, other[name])
+        for one, other in zip(facts, others, strict=True)
+        for name, value in one.items()
     )
 
 
