@@ -10,10 +10,9 @@ import numpy as np
 import koloss as kl
 from benchmarks.tables import Table
 from koloss.learners.bandit.setup import points_engine
-from koloss.learners.insured.context_policies import AskedFor
-from koloss.learners.insured.contextual import pairs_settings
 from koloss.learners.insured.forecast import forecaster_for
 from koloss.learners.insured.pending import Pending
+from koloss.learners.insured.places import Place
 from koloss.learners.insured.policies import Ucb
 
 ROUNDS = 6000
@@ -124,14 +123,13 @@ class Uninsured:
 
     def __init__(self, seed: int) -> None:
         settings = kl.InsuredBandit.settings_type(actions=PRICES, kernel=kl.Gaussian(0.25), **GAME)
-        pairs = pairs_settings(settings)
+        pairs = settings.pairs
         self.forecaster = forecaster_for(pairs.kernel, points_engine(pairs))
-        self.pending, self.policy = Pending(self.forecaster), Ucb()
-        self.zeros = np.zeros((len(SHARES), len(PRICES)))
+        self.pending = Pending(self.forecaster)
 
     def _choice(self, c: int) -> int:
-        seen = AskedFor(self.zeros, c, 1, 0.0)
-        return int(self.policy.propose(self.pending, seen, None)) - c * len(PRICES)
+        place = Place(c, len(SHARES), len(PRICES))
+        return int(Ucb(place=place).propose(self.pending, None, None))
 
     def distribution_for(self, c: int) -> np.ndarray:
         return np.eye(len(PRICES))[self._choice(c)]
@@ -170,9 +168,8 @@ def exponential_weights(seed: int, **settings: Any) -> kl.BanditExpWeights:
 
 
 PLAYERS = {
-    "insured, one segment at a time": insured,
+    "insured": insured,
     "the same, 57 features that hold all": partial(insured, **SMOOTH),
-    "insured, segments in any order": partial(insured, contexts=kl.Contexts(SEGMENTS.X)),
     "exponential weights": exponential_weights,
     "exponential weights, 57 features": partial(exponential_weights, **SMOOTH),
     "ucb": Uninsured,

@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import qr, solve_triangular
 
 from koloss.designs import john_design
-from koloss.designs.contexts import capped_design, even_design
+from koloss.designs.contexts import capped_design
 from koloss.designs.ridge import Dimensions, ridge_design
 
 C, K = 6, 5
@@ -111,12 +111,10 @@ def test_random_designs(rng):
         mu = np.maximum(rng.dirichlet(np.full(contexts, rng.choice([0.1, 0.3, 1.0]))), 1e-9)
         mu /= mu.sum()
         reach = m * rng.choice([1.1, 1.5, 3.0, 20.0, 200.0])
-        design, even = capped_design(phi, mu, reach), even_design(phi, mu)
+        design = capped_design(phi, mu, reach)
         check_numbers(phi, mu, design)
         assert design.largest <= reach * (1 + 1e-9)
         assert design.cost * reach <= 1.0081 * m
-        assert even.jump <= 1.25 * 1.01 * m
-        assert even.inflation <= 2
 
 
 def test_without_rare_contexts_it_is_the_design_on_all_pairs():
@@ -137,7 +135,6 @@ def test_features_that_do_not_span_their_space(reach):
     once, design = capped_design(phi, mu, reach), capped_design(twice, mu, reach)
     assert design.cost == pytest.approx(once.cost, rel=0.01)
     assert design.largest == pytest.approx(once.largest, rel=0.01)
-    assert even_design(twice, mu).jump == pytest.approx(even_design(phi, mu).jump, rel=0.01)
 
 
 @pytest.mark.parametrize("reach", [200.0, 13.0, 5.0])
@@ -212,35 +209,6 @@ def test_the_effective_dimension_is_certified_from_above(penalty, rng):
         p = (1 - 2 / (k + 3)) * p + 2 / (k + 3) * (slopes == slopes.max(axis=1, keepdims=True))
     assert dimension(phi, mu, p, penalty) >= 0.995 * d
     assert d <= certified(phi, penalty)
-
-
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_even_design(kind, law):
-    phi, mu = features_of(kind), shares(law)
-    m = np.linalg.matrix_rank(phi.reshape(C * K, -1))
-    design = even_design(phi, mu)
-    w = design.discounts
-    assert np.all(w <= 1)
-    G = leverages(phi, (w * mu)[:, None] * design.laws).max(axis=1)
-    assert design.spread == pytest.approx(mu @ np.sqrt(G), rel=1e-6)
-    assert design.largest == pytest.approx(np.max(w**2 * G), rel=1e-6)
-    assert design.jump == pytest.approx(np.sqrt(np.max(w**2 * G)) * (mu @ np.sqrt(G)), rel=1e-6)
-    assert design.inflation == pytest.approx(np.sum(mu / w), rel=1e-9)
-    # Rates of each context are never better: what they explore less, the logarithm costs more.
-    assert design.largest * design.inflation >= m * (1 - 1e-9)
-    assert capped_design(phi, mu, 4.0 * m).cost <= 1.01 / 4
-    assert design.jump <= 1.25 * 1.01 * m
-    assert design.spread <= 1.25 * 1.01 * np.sqrt(m)
-    assert design.inflation <= 2
-
-
-def test_the_even_design_of_one_context_is_the_plain_one():
-    phi = product_kernel().reshape(1, C * K, -1)
-    plain, design = john_design(phi[0]), even_design(phi, [1.0])
-    np.testing.assert_array_equal(design.laws[0], plain.weights)
-    assert (design.jump, design.inflation) == (plain.max_leverage, 1.0)
-    assert design.spread == np.sqrt(plain.max_leverage)
 
 
 # Shortcuts that do not work (F6.2).

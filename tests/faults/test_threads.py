@@ -63,8 +63,8 @@ class Crowd:
         """Whatever can be read must be of one moment."""
         learner = self.learner
         if t % 50 == 7:
-            ledger = learner.state()["ledger"]
-            assert ledger["made"] - ledger["forgotten"] - len(ledger["entries"]) == ledger["heard"]
+            ledger = type(learner).from_state(learner.state()).ledger
+            assert ledger.made - ledger.unheard == ledger.heard
         seen = learner.diagnostics
         assert seen.rounds == seen.heard + seen.outstanding
         learner.peek(np.random.default_rng(t), 2)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from koloss.guarantees import bandit, contexts, insured_contexts, promises
+from koloss.guarantees import bandit, contexts, insured, promises
 from koloss.guarantees.anytime import anytime_terms
 from koloss.guarantees.bandit import BanditProblem, Ridge, psi
 from tests.support.clauses import marks
@@ -201,46 +201,58 @@ def test_fixed_rates_of_the_horizon_in_the_worst_order(rng):
 # Policies under watch.
 
 
-def test_insured_bounds_are_their_boxes():
-    rho, n, m, log_K, eps = 1.0, 6000, 24, math.log(25), 0.004
-    B = (rho + 2 * eps) * math.sqrt((24.02 + psi(2.0) * m) * n * log_K)
-    rates = bandit.tune(NEAR)
-    last = contexts.independent(promised(NEAR, rates, n), 8)
-    robust = sum(last.terms.values())
-    promise = insured_contexts.together(
-        NEAR, last, trigger=0.5, premium=0.75, jump=28.0, spread=5.9
-    )
-    assert sum(promise.terms.values()) == pytest.approx(1.25 * B + eps * n * (1 + 5.9) + robust)
-    gamma = insured_contexts.exploration(28.0, 0.75 * insured_contexts.scale(NEAR, n))
-    assert rho * (1 + 28.0 / gamma) == pytest.approx(0.75 * B)
-    numbers = {"exploiting": 6, "largest": 310.0, "largest_exploiting": 290.0, "explored": 0.07}
-    promise = insured_contexts.one_by_one(NEAR, last, budget=0.5, **numbers)
-    box = 0.5 * B + rho * 310 + rho / 2 * 7 + eps * n * (1 + math.sqrt(0.07 * 290)) + robust
-    assert sum(promise.terms.values()) == pytest.approx(box)
-    again = insured_contexts.one_by_one(NEAR, last, budget=0.5, chances=[(0.2, 0.1)], **numbers)
-    more = 0.1 * B + rho / 2 * 1.2 + rho * 0.2 * 310
-    assert sum(again.terms.values()) == pytest.approx(box + more)
-    assert "drawn" in marks(promise)
+@pytest.mark.parametrize("anytime", [False, True])
+def test_insured_contexts_are_their_box(anytime):
+    """Theorem F6.11: budgets of the shares of the horizon add up to (β + δ)B; without a horizon Cauchy and Schwarz leave the same."""
+    n, C = 6000, 3
+    games = [replace(NEAR, rank=m, leverage=1.001 * m) for m in (3, 5, 8)]
+    own = contexts.horizons(games, [2.0] * C, n)
+    rates = [bandit.fixed_rate(g, 2.0, one) for g, one in zip(games, own, strict=True)]
+    last = contexts.separate(games, [2.0] * C, n, float(n), None if anytime else rates)
+    parts = [insured.Part(g, None if anytime else h, 7) for g, h in zip(games, own, strict=True)]
+    late = insured.Lateness(crowd=4, overdraft=100.0, heard=1)
+    settings = {"width": 1.0, "share": 1.25, "made": 9, "own": False, "alarms": []}
+    promise = insured.guarantee(parts, last, lateness=late, **settings)
+    B = math.sqrt((1.001 + psi(2.0)) * 16 * n * math.log(25))
+    assert promise.terms["budget"] == pytest.approx(1.25 * B, rel=1e-3)
+    assert promise.terms["unheard"] == C * 4
+    assert promise.terms["warm-up"] == C * 7
+    units = [part.scale(n) for part in parts]
+    each = [insured.bias(g, 1.25 * u, p.horizon, n) for g, u, p in zip(games, units, parts, strict=True)]  # fmt: skip
+    assert promise.terms["bias"] == pytest.approx(max(each) + last.terms["bias"])
+    assert promise.theorems[0] == "F6.11 insured"
+    assert promise.comparator == "mapping"
+    splits = np.random.default_rng(3).multinomial(n, np.full(C, 1 / C), size=50)
+    splits = [[n, 0, 0], [0, 0, n], *splits.tolist()]
+    if anytime:  # no split has larger budgets
+        spent = [
+            sum(1.25 * insured.scale(g, k) for g, k in zip(games, s, strict=True)) for s in splits
+        ]
+        assert max(spent) <= promise.terms["budget"]
 
 
-def test_insured_in_any_order_is_its_box():
-    n, eps = 6000, 0.004
-    games = [replace(NEAR, rank=m, leverage=1.001 * m) for m in (3, 5)]
-    rounds = contexts.horizons(games, [2.0, 2.0], n)
-    etas = [bandit.fixed_rate(g, 2.0, own) for g, own in zip(games, rounds, strict=True)]
-    features = 8 * (1.001 + psi(2.0))
-    B = (1 + 2 * eps) * math.sqrt(features * n * math.log(25))
-    for anytime in (False, True):
-        rates = None if anytime else etas
-        last = contexts.separate(games, [2.0, 2.0], n, float(n), rates)
-        shares = {"trigger": 0.5, "premium": 0.75, "anytime": anytime}
-        promise = insured_contexts.in_any_order(games, last, **shares)
-        own = 1.25 * B * (math.sqrt(2) if anytime else 1)
-        box = own + n * eps * (1 + math.sqrt(1.001 * 5)) + sum(last.terms.values())
-        assert sum(promise.terms.values()) == pytest.approx(box)
-    short = insured_contexts.in_any_order(games, replace(last, rounds=2), trigger=0.5, premium=0.1)
-    assert short.is_trivial
-    assert insured_contexts.exploration(24.0, 1.0) == math.inf
+def test_bounds_of_learners_apart_add_up_as_they_may():
+    """What a round costs counts at its dearest, what is due once in a context is a sum, and one learned range is due once."""
+
+    def one(scale, theorem="A3"):
+        terms = {
+            "exploration": 4 * scale,
+            "prior": scale,
+            "unheard": 2.0,
+            "delay": scale,
+            "range": scale,
+        }
+        return promises.Guarantee((theorem,), 50, terms, 50.0)
+
+    for theorem, delay in (("A3", 3.0), ("B3-delay", 2.0)):
+        promise = contexts.added([one(1.0, theorem), one(2.0, theorem)], None, late=False)
+        wanted = {"exploration": 8.0, "prior": 3.0, "unheard": 4.0, "delay": delay, "range": 2.0}
+        assert promise.terms == wanted
+        assert promise.theorems == (("F6.11",) if theorem == "A3" else ("F6.11", "B3-delay"))
+    assert set(marks(promise)) == {"any order"}
+    assert set(marks(contexts.added([one(1.0)], None, late=True))) == {"late order"}
+    nothing = promises.one_action(50)
+    assert contexts.added([nothing, nothing], None, late=False) is nothing
 
 
 # The shared learner in turn: linear regret (F6.7).

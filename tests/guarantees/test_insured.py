@@ -98,11 +98,12 @@ def promise(last=None, made=900, **changes):
     """The insured promise in a game of losses within 3, with an error of 0.01, and seven rounds on trust."""
     known = {f.name for f in fields(insured.Lateness)}
     lateness = {name: changes.pop(name) for name in known & set(changes)}
-    settings = {"horizon": 1000, "width": 3.0, "share": 1.75, "warm_up": 7}
+    settings = {"width": 3.0, "share": 1.75}
     settings |= {"own": False, "alarms": ["stopped"], "made": made} | changes
     problem = replace(GAME, epsilon=0.01, loss_bound=1.5)
+    part = insured.Part(problem, settings.pop("horizon", 1000), 7)
     late = insured.Lateness(**{"overdraft": math.inf, "heard": 1} | lateness)
-    return insured.guarantee(problem, last or robust(), lateness=late, **settings)
+    return insured.guarantee([part], last or robust(), lateness=late, **settings)
 
 
 @pytest.mark.parametrize("horizon", [1000, None])

@@ -23,26 +23,16 @@ def constant(gamma):
 
 
 @pytest.mark.parametrize("game", GAMES)
-def test_leader_rate_is_the_best(game):
-    """ϱ²/η + ηG²n/4 is least at η = 2ϱ/(G√n), and ϱG√n there."""
-    eta, n = game.leader_rate(), game.rounds
-    best = sum(game.terms(eta, n).values())
-    assert best == pytest.approx(game.reach * game.norm * math.sqrt(n))
-    grid = [sum(game.terms(eta * f, n).values()) for f in np.exp(np.linspace(-2, 2, 41))]
-    assert min(grid) >= best * (1 - 1e-12)
-
-
-@pytest.mark.parametrize("game", GAMES)
-@pytest.mark.parametrize("delay", [1, 7])
-def test_leader_rate_for_late_losses(game, delay):
-    """ϱ²/η + ηG²n/4 + n d ηG²/2: larger by √(1 + 2d)."""
+@pytest.mark.parametrize("delay", [0, 1, 7])
+def test_leader_rate_is_the_best(game, delay):
+    """ϱ²/η + ηG²n/4 + n d ηG²/2 is least at this rate, and √(1 + 2d) ϱG√n there."""
     eta, n = game.leader_rate(delay), game.rounds
 
     def bound(eta):
         return sum(game.terms(eta, n).values()) + n * delay * eta * game.norm**2 / 2
 
     assert bound(eta) == pytest.approx(game.reach * game.norm * math.sqrt(n * (1 + 2 * delay)))
-    assert min(bound(eta * f) for f in (0.5, 0.9, 1.1, 2.0)) > bound(eta)
+    assert min(bound(eta * f) for f in np.exp(np.linspace(-2, 2, 41))) >= bound(eta) * (1 - 1e-12)
 
 
 @pytest.mark.parametrize("game", GAMES)
@@ -94,27 +84,6 @@ def test_constant_steps_are_the_best_constant_steps(game):
     factors = np.exp(np.linspace(-1.5, 1.5, 31))
     grid = [leading(gamma * f, eta * g) for f in factors for g in factors]
     assert min(grid) >= best * (1 - 1e-9)
-
-
-@pytest.mark.parametrize(
-    "reach, diameter, gamma, eta, leading, rest",
-    [
-        (2.0, 2.0, math.sqrt(3), 3.224, 4.97, 0.81),  # c = Φ(a₁)
-        (1.0, 2.0, math.sqrt(0.75), 1.140, 3.51, 0.29),  # c = 0
-        (1.0, math.sqrt(2), math.sqrt(1.5), 1.355, 2.952, 0.34),  # posynomials
-    ],
-)
-def test_printed_constants_of_theory(reach, diameter, gamma, eta, leading, rest):
-    """Features and losses of norm at most 𝒢 = 1."""
-    n = 10**6
-    game = LeaderProblem(n, 1.0, reach, diameter)
-    steps = game.gradient_steps()
-    assert steps[0] * n**0.5 == pytest.approx(gamma)
-    assert steps[1] * n**0.75 == pytest.approx(eta, abs=1e-3)
-    stability = game.terms(steps[1], n)["stability"]
-    assert stability / n**0.25 == pytest.approx(rest, abs=0.006)
-    main = n * math.sqrt(steps[2]) + game.terms(steps[1], n)["regulariser"]
-    assert main / n**0.75 == pytest.approx(leading, abs=0.01)
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 10, 100, 3000])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from koloss.learners.insured.bets import Bets
-from koloss.learners.insured.per_context import PerContext
 from tests.support.cases import LEARNERS, WITH_CONTEXTS, discovered
 
 
@@ -29,4 +28,3 @@ def kind(request):
 def patient(monkeypatch):
     """Evidence stops no policy; the budget does."""
     monkeypatch.setattr(Bets, "evidence", 0.0)
-    monkeypatch.setattr(PerContext, "strays", lambda *_: 0.0)

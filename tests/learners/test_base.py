@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import koloss as kl
-from koloss.errors import LossOutOfBounds, SnapshotError, UnknownDecision
+from koloss.errors import LossOutOfBounds, UnknownDecision
 from koloss.learners.ledger import Decision, Ledger
 from koloss.learners.losses import read_losses
-from koloss.learners.reading import Reader
-from koloss.learners.settings import Described, Settings
+from koloss.learners.settings import Settings
 
 
 @dataclass(eq=False)
@@ -28,9 +25,6 @@ class Stage:
 
     def shrink(self):
         self.shrunk += 1
-
-    def to_dict(self):
-        return {"number": self.number, "together": self.together, "shrunk": self.shrunk}
 
 
 def decision(ledger, i):
@@ -79,43 +73,11 @@ def test_ledger_names_what_is_wrong():
             ledger.find(told)
 
 
-@given(st.data())
-def test_ledger_comes_back_from_plain_data(data):
-    ledger, laws = Ledger(), [Stage(k) for k in range(3)]
-    for law in laws[: data.draw(st.integers(0, 3))]:
-        ledger.enter(law, data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=4)))
-    if ledger.made:
-        ids = st.lists(st.integers(0, ledger.made - 1), unique=True, max_size=5)
-        ledger.settle(ledger.find(data.draw(ids)))
-        ledger.forget(before=data.draw(st.integers(0, 3)))
-    plain = ledger.to_dict()
-    keys = () if plain["keys"] is None else plain["keys"].tolist()
-    again = Ledger.from_dict(Reader(plain), [Stage(**law) for law in plain["laws"]], keys, ())
-    assert [(e.id, e.key, e.heard, e.law.number) for e in again] == [
-        (e.id, e.key, e.heard, e.law.number) for e in ledger
-    ]
-    assert len({id(e.law) for e in again}) == len({id(e.law) for e in ledger})
-    assert again.current is None or again.current.number == ledger.current.number
-    left, right = again.to_dict(), plain
-    np.testing.assert_array_equal(left.pop("entries"), right.pop("entries"))
-    np.testing.assert_array_equal(left.pop("keys"), right.pop("keys"))
-    np.testing.assert_equal(left, right)
-
-
 def test_ledger_keeps_contexts():
     ledger, law = Ledger(), Stage(1)
     ledger.enter(law, "ab", np.array([3, 5]))
     ledger.enter(law, "c", (7,))
     assert [entry.context for entry in ledger] == [3, 5, 7]
-    plain = ledger.to_dict()
-    again = Ledger.from_dict(Reader(plain), [law], "abc", ())
-    assert [(e.key, e.context) for e in again] == [("a", 3), ("b", 5), ("c", 7)]
-    plain["contexts"] = np.array([3, 5, -1])
-    with pytest.raises(SnapshotError, match="`contexts` in `state` must hold numbers from 0"):
-        Ledger.from_dict(Reader(plain), [law], "abc", ())
-    without = Ledger()
-    without.enter(law, "a")
-    assert "contexts" not in without.to_dict()
 
 
 def test_whoever_has_no_use_for_a_context_says_so():
@@ -183,26 +145,6 @@ def test_settings_as_text_leave_out_defaults():
     assert own(weight=1.0).is_default("weight")
     assert not own(weight=1).is_default("weight")  # another type
     assert not own(weight=np.ones(3)).is_default("weight")
-
-
-def test_settings_come_back_from_plain_data():
-    class Mine:
-        def __call__(self, X, Y=None):
-            return np.ones((len(X), len(X if Y is None else Y)))
-
-        def diag(self, X):
-            return np.ones(len(X))
-
-        def __repr__(self):
-            return "Mine()"
-
-    settings = own(kernel=Mine(), weight=(1, None, ("a", 0.5)), parts=np.arange(3))
-    again = Own.from_dict(Reader(settings.to_dict()))
-    assert (again.actions, again.horizon, again.weight) == (POINTS, 10, settings.weight)
-    np.testing.assert_array_equal(again.parts, settings.parts)
-    assert again.kernel == Described("Mine()")
-    assert again.describe("Own") == settings.describe("Own")
-    assert Own.from_dict(Reader(own().to_dict())) == own()
 
 
 # Losses that are numbers.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.learners.snapshots import state_from_bytes, state_to_bytes
+from koloss.core.snapshot import state_from_bytes, state_to_bytes
 from tests.support.recorded import LEARNERS, allowed_of, bandit, context_of
 
 
@@ -47,7 +47,7 @@ def tell(made: Any, *learners: Any) -> None:
 
 
 def without_coins(state: dict[str, Any]) -> bytes:
-    return state_to_bytes({k: v for k, v in state.items() if k not in ("rng", "digest")})
+    return state_to_bytes({k: v for k, v in state["learner"].items() if k != "_rng"})
 
 
 @pytest.mark.usefixtures("patient")  # whether a decision strayed is the coin's to say

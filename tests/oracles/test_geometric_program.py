@@ -1,4 +1,4 @@
-"""Geometric programs: against CVXPY, brute force and closed forms, and a gap that never says too little."""
+"""Geometric programs: against CVXPY and closed forms, and a gap that never says too little."""
 
 from __future__ import annotations
 
@@ -86,33 +86,7 @@ def test_lower_ends_of_zero_against_a_solver(rng):
             assert best.gap <= 1e-10 * best.value
 
 
-# By brute force.
-
-
-@pytest.mark.parametrize("kind", ["ball", "box"])
-def test_by_brute_force(kind, rng):
-    inside = on_sphere = at_end = 0
-    for d, m in [(1, 2), (1, 6), (2, 2), (2, 6)] * 8:
-        E, c = rng.normal(0, 2, size=(m, d)), np.exp(rng.normal(size=m))
-        actions = random_set(kind, d, rng)
-        loss = kl.PosynomialLoss(kl.Posynomial(E), c)
-        best = GeometricProgram(loss.kernel, actions).minimize(c)
-        net = actions.net(actions.diameter() / 200)
-        lowest = loss(net.X).min()
-        assert best.lower_bound <= best.value <= lowest * (1 + 1e-12)
-        steep = np.linalg.norm(loss.gradient(net.X), axis=1).max()
-        assert lowest - best.value <= 2 * steep * net.covering_radius
-        room = 1e-6 * actions.diameter()
-        ends = best.point - actions.lower < room
-        if kind == "box":
-            ends |= np.asarray(actions.upper) - best.point < room
-        sphere = kind == "ball" and np.linalg.norm(best.point) > actions.radius - room
-        at_end, on_sphere = at_end + bool(ends.any()), on_sphere + sphere
-        inside += not ends.any() and not sphere
-    # The instances have minima of every kind.
-    assert at_end > 5
-    assert inside > 5
-    assert kind == "box" or on_sphere > 5
+# The certificate.
 
 
 @pytest.mark.parametrize("kind", ["ball", "box"])
@@ -134,13 +108,6 @@ def test_the_certificate_of_any_point_holds(kind, rng):
 
 
 # Closed forms.
-
-
-def test_interior_minimum():
-    # x y + 1/x + 1/y: all three terms are 1 at (1, 1)
-    best = solve([[1, 1], [-1, 0], [0, -1]], kl.PositiveBall(2, 3.0), np.ones(3))
-    assert_allclose(best.point, [1, 1], rtol=1e-9)
-    assert_allclose(best.value, 3, rtol=1e-12)
 
 
 def test_minimum_on_the_sphere():
@@ -249,21 +216,16 @@ def test_barrier_alone(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["ball", "box", "thin"])
-@pytest.mark.parametrize("d, m, spread", [(2, 3, 10), (5, 20, 10), (10, 4, 3), (40, 100, 10)])
-def test_hard_ones(kind, d, m, spread, rng):
-    for power in (0.3, 1.5, 4):
-        E, c = power * rng.normal(size=(m, d)), np.exp(spread * rng.normal(size=m))
-        actions = random_set(kind, d, rng)
-        best = solve(E, actions, c)
-        assert actions.contains(best.point[None])[0]
-        assert best.gap <= 1e-9 * best.value
-
-
-def test_minima_that_are_not_unique(rng):
-    # Two terms in four dimensions: flat in at least two directions.
-    for kind in ("ball", "box") * 15:
-        E, c = np.round(rng.normal(0, 2, (2, 4))), np.exp(10 * rng.normal(size=2))
-        actions = random_set(kind, 4, rng)
+@pytest.mark.parametrize(
+    "d, m, spread, flat",
+    [(2, 3, 10, 0), (5, 20, 10, 0), (10, 4, 3, 0), (40, 100, 10, 0), (4, 2, 10, 12)],
+)
+def test_hard_ones(kind, d, m, spread, flat, rng):
+    """Coefficients of many sizes; and minima that are not unique, of two terms in four dimensions."""
+    tables = [power * rng.normal(size=(m, d)) for power in (0.3, 1.5, 4) if not flat]
+    tables += [np.round(rng.normal(0, 2, (m, d))) for _ in range(flat)]
+    for E in tables:
+        c, actions = np.exp(spread * rng.normal(size=m)), random_set(kind, d, rng)
         best = solve(E, actions, c)
         assert actions.contains(best.point[None])[0]
         assert best.gap <= 1e-9 * best.value

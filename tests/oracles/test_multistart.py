@@ -80,14 +80,6 @@ def test_nonconvex_quadratic_on_a_box_by_its_corners(rng):
         assert best.value == pytest.approx(loss(corners).min(), rel=1e-9)
 
 
-def test_signomials(rng):
-    net = QUARTER.net(0.02)
-    for seed in range(10):
-        kernel = kl.Posynomial(rng.uniform(-1.5, 2, (4, 2)))
-        loss = kl.PosynomialLoss(kernel, rng.standard_normal(4))
-        assert multistart(loss, QUARTER, rng=seed).value <= loss(net.X).min() + 1e-9
-
-
 def test_no_gradient_at_the_edge_is_no_obstacle():
     # the square root has none at zero, which is where the minimum is
     loss = kl.PosynomialLoss(kl.Posynomial([[0.5, 0.0], [0.0, 1.0]]), [1.0, -1.0])

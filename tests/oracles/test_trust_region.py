@@ -1,4 +1,4 @@
-"""The global minimum of x'Bx + b'x on the ball, against brute force, semidefinite programs and exact arithmetic.
+"""The global minimum of x'Bx + b'x on the ball, against semidefinite programs and exact arithmetic.
 
 Most tests check the conditions of optimality on their own: nothing of the oracle's proof is used for that.
 """
@@ -12,7 +12,6 @@ from fractions import Fraction
 import cvxpy as cp
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from koloss.oracles import trust_region
 from koloss.oracles.trust_region import minimize_quadratic_ball
@@ -195,43 +194,6 @@ def test_gap_covers_any_point_and_any_multiplier():
     assert np.median(ratios) > 0.05  # and is not idle
 
 
-# Brute force.
-
-
-def in_ball(angles, radius):
-    """A point of the disc or the ball from angles, the first one for the distance: no constraint is left."""
-    s, rest = radius * np.sin(angles[0]), angles[1:]
-    if len(rest) == 1:
-        return s * np.stack([np.cos(rest[0]), np.sin(rest[0])])
-    return s * np.stack(
-        [np.sin(rest[0]) * np.cos(rest[1]), np.sin(rest[0]) * np.sin(rest[1]), np.cos(rest[0])]
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES[:-1])
-@pytest.mark.parametrize("d", [2, 3])
-def test_brute_force(family, d):
-    fine = 61 if d == 2 else 25
-    axes = [np.linspace(0, np.pi / 2, fine // 2), *[np.linspace(-np.pi, np.pi, fine)] * (d - 1)]
-    grid = np.stack(np.meshgrid(*axes)).reshape(d, -1)
-    for seed in range(2):
-        B, b, radius = instance(family, d, np.random.default_rng([seed, d]))
-        ours = minimize_quadratic_ball(B, b, radius=radius)
-        scale = size(B, b, radius) or 1.0
-
-        def loss(angles, B=B, b=b, radius=radius, scale=scale):
-            x = in_ball(angles, radius)
-            return (np.sum(x * (B @ x), axis=0) + b @ x) / scale
-
-        values = loss(grid)
-        assert values.min() >= ours.lower_bound / scale - 1e-14
-        orthants = (in_ball(grid, 1.0) > 0).T @ 2 ** np.arange(d)  # the best of each is polished
-        firsts = [np.where(orthants == k, values, np.inf).argmin() for k in range(2**d)]
-        best = min(minimize(loss, grid[:, k], tol=1e-12).fun for k in firsts)
-        assert ours.value / scale == pytest.approx(best, abs=1e-9)
-
-
 # Semidefinite programs.
 
 
@@ -335,35 +297,6 @@ def test_zero_and_one_dimension():
     assert (inside.point.tolist(), inside.value, inside.multiplier) == ([-0.25], -0.125, 0.0)
 
 
-# Invariances.
-
-
-@pytest.mark.parametrize("family", FAMILIES[:-1])
-def test_invariances(family):
-    rng = np.random.default_rng(1)
-    for d in (1, 2, 5, 30):
-        B, b, radius = instance(family, d, rng)
-        ours = minimize_quadratic_ball(B, b, radius=radius)
-        scale, mu = size(B, b, radius) + 1e-300, ours.multiplier
-
-        turn, _ = np.linalg.qr(rng.normal(size=(d, d)))
-        A = turn @ B @ turn.T
-        turned = minimize_quadratic_ball((A + A.T) / 2, turn @ b, radius=radius)
-        assert turned.value == pytest.approx(ours.value, abs=1e-13 * d * scale)
-
-        unit = minimize_quadratic_ball(radius**2 * B, radius * b)
-        assert unit.value == pytest.approx(ours.value, abs=1e-14 * d * scale)
-        assert unit.multiplier == pytest.approx(radius**2 * mu, rel=1e-9, abs=1e-14 * d * scale)
-
-        shift = rng.random() * scale / radius**2
-        down = minimize_quadratic_ball(B - shift * np.eye(d), b, radius=radius)
-        if mu > 0:  # stays on the sphere
-            lower = ours.value - shift * radius**2
-            assert down.value == pytest.approx(lower, abs=1e-13 * d * scale)
-        else:
-            assert down.value <= ours.value + 1e-13 * d * scale
-
-
 def test_scaling_by_powers_of_two_is_exact():
     B, b, _ = instance("indefinite", 6, np.random.default_rng(0))
     ours = minimize_quadratic_ball(B, b)
@@ -374,18 +307,6 @@ def test_scaling_by_powers_of_two_is_exact():
         np.testing.assert_array_equal(scaled.point, np.ldexp(ours.point, length))
         assert scaled.value == math.ldexp(ours.value, value)
         assert scaled.gap == math.ldexp(ours.gap, value)
-
-
-@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
-def test_huge_and_tiny(scale):
-    B, b = np.array([[1.0, 2.0], [2.0, -1.0]]), np.array([1.0, 0.5])
-    ours = minimize_quadratic_ball(B, b)
-    scaled = minimize_quadratic_ball(scale * B, scale * b)
-    np.testing.assert_allclose(scaled.point, ours.point, rtol=1e-14)
-    assert scaled.value == pytest.approx(scale * ours.value, rel=1e-14)
-    assert scaled.gap <= 1e-13 * abs(scaled.value)
-    limit = -b / np.linalg.norm(b) if scale > 1 else minimize_quadratic_ball(B, 0 * b).point
-    np.testing.assert_allclose(minimize_quadratic_ball(B, b * scale).point, limit, rtol=1e-13)
 
 
 def test_out_of_the_floating_range():
@@ -439,8 +360,8 @@ def test_rounding_of_symmetry_is_forgiven():
 @pytest.mark.parametrize(
     "matrix, vector, radius, error, message",
     [
-        (np.ones((2, 3)), [1, 2], 1, ValueError, "`matrix` must be square and not empty, got"),
-        (np.ones((0, 0)), [], 1, ValueError, "`matrix` must be square and not empty, got"),
+        (np.ones((2, 3)), [1, 2], 1, ValueError, "`matrix` must be square, got shape"),
+        (np.ones((0, 0)), [], 1, ValueError, "`matrix` must not be empty, got"),
         (np.ones(3), [1, 2, 3], 1, ValueError, "`matrix` must be 2-D, got ndim=1"),
         ([[1, 2], [3, 4]], [1, 2], 1, ValueError, "symmetric, got entries that differ by 0.25 of"),
         ([[1, np.nan], [np.nan, 4]], [1, 2], 1, ValueError, "`matrix` must be finite, got NaN"),

@@ -9,7 +9,7 @@ from scipy import stats
 from koloss.samplers import separable_box
 from koloss.samplers.box import quadratic_interval
 from tests.support.densities import interval_distribution
-from tests.support.statistics import agrees, by_errors, by_law, by_laws, differs
+from tests.support.statistics import agrees, by_errors, by_law, differs
 
 ON_UNIT = [  # curvature and slope, on [-1, 1]
     *((0.0, 3.0), (-1.0, 0.3), (-0.3, 0.1), (-0.05, 2.0), (-50.0, 10.0), (-50.0, 120.0)),
@@ -50,13 +50,6 @@ def test_mixed_cases_in_one_call_and_repeatable():
     assert np.all((first >= lower) & (first <= upper))
 
 
-def test_reflecting_an_interval_reflects_the_draws():
-    for c, b, lower, upper in CASES:
-        t = quadratic_interval(np.full(4000, c), b, lower, upper, rng=1)
-        s = quadratic_interval(np.full(4000, c), -b, -upper, -lower, rng=2)
-        assert agrees(by_laws(t, -s))
-
-
 @pytest.mark.parametrize("c", [-1e300, -1e-300, 0.0, 1e-300, 1e300])
 @pytest.mark.parametrize("b", [-1e300, 0.0, 1e-300, 1e300])
 def test_extreme_numbers(c, b):
@@ -71,7 +64,7 @@ def test_an_interval_of_length_zero():
 def test_bad_intervals():
     with pytest.raises(ValueError, match="`curvature` must be finite"):
         quadratic_interval(np.nan, 0.0, 0.0, 1.0)
-    with pytest.raises(TypeError, match="`upper` must be numbers, got array"):
+    with pytest.raises(TypeError, match="`upper` must hold real numbers, got dtype complex"):
         separable_box([1.0, 1.0], 0.0, 0.0, 1j, 3)
     with pytest.raises(ValueError, match="`lower` must not exceed `upper`, got 1 > 0 at 0"):
         quadratic_interval(0.0, 0.0, 1.0, 0.0)

@@ -579,7 +579,7 @@ def test_a_policy_that_cannot_take_its_state_back_hears_everything_again() -> No
     assert len(store.snapshots("prices")) == 2
     other = kl.Study.open(store, "prices", policy=Counting())
     assert inside.state_of(inside.worker(other)) is not None
-    assert inside.state_of(inside.worker(other)).learner._policy.policy.asked == 15  # type: ignore[attr-defined]
+    assert inside.stage(inside.state_of(inside.worker(other)).learner).policy.policy.asked == 15
 
 
 @pytest.mark.slow

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 
-from koloss.learners import snapshots
+from koloss.core import snapshot
 
 MISSING = object()
 """In the place of a value: nothing."""
 
 
 def forged(state, path, value):
-    """The state with another value at a place like "ledger.laws.0.eta", or with nothing there, sealed again."""
+    """The state with another value at a place like "learner.ledger.Ledger.made", or with nothing there, sealed again."""
     *outer, last = path.split(".")
     state = holder = copy.copy(state)
     for key in outer:  # what is on the way is copied, the rest shared
@@ -28,4 +28,4 @@ def forged(state, path, value):
 def sealed(state):
     """The state with a digest that fits."""
     rest = {k: v for k, v in state.items() if k != "digest"}
-    return {**rest, "digest": snapshots._digest(rest)}
+    return {**rest, "digest": snapshot._digest(rest)}

@@ -41,24 +41,29 @@ def estimated_sums(learner: Any) -> Any:
 # The insured learner.
 
 
+def stage(learner: Any, context: int = 0) -> Any:
+    """Who plays in a context, by its row; without contexts there is one stage."""
+    return learner._stages[context]
+
+
 def account(learner: Any) -> Any:
     """What the policy may have cost, by the estimates."""
-    return learner._account
+    return stage(learner).account
 
 
 def robust(learner: Any) -> Any:
     """Exponential weights behind the policy."""
-    return learner._robust
+    return stage(learner).robust
 
 
 def latest_stage(learner: Any) -> Any:
     """The stage of the policy that played last."""
-    return learner._last
+    return stage(learner).last
 
 
 def first_exploration(learner: Any) -> Any:
     """The exploration that a game begins with."""
-    return learner._first
+    return stage(learner).first
 
 
 def forecaster(learner: Any) -> Any:
@@ -73,12 +78,12 @@ def pending(learner: Any) -> Any:
 
 def roster(learner: Any) -> Any:
     """The actions that are on offer, and since when."""
-    return learner._roster
+    return stage(learner).roster
 
 
 def chances(learner: Any) -> Any:
     """What a stopped policy needs to play again."""
-    return learner._chances
+    return stage(learner).chances
 
 
 def units(learner: Any) -> Any:
@@ -88,17 +93,12 @@ def units(learner: Any) -> Any:
 
 def take_over(learner: Any) -> None:
     """Stop the policy in play, as by evidence."""
-    learner._take_over("evidence")
+    stage(learner).take_over("evidence", learner.ledger.made)
 
 
 def growth(learner: Any) -> Any:
     """How a set of actions grows."""
     return learner._growth
-
-
-def game_of_contexts(learner: Any) -> Any:
-    """The game of an insured learner with contexts."""
-    return learner._game
 
 
 def refit(forecaster: Any, *arguments: Any) -> None:

@@ -115,6 +115,23 @@ def as_vector(
     return value
 
 
+def as_quadratic_form(matrix: Any, vector: Any) -> tuple[Any, Any]:
+    """B and b of x'Bx + b'x as NumPy arrays of 64 bits, B symmetric: exactly, where it was given so to rounding."""
+    matrix = to_numpy(as_points("matrix", matrix))
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"`matrix` must be square, got shape {matrix.shape}")
+    vector = to_numpy(as_vector("vector", vector, length=len(matrix)))
+    matrix, vector = (x.astype(np.float64, copy=False) for x in (matrix, vector))
+    if (matrix != matrix.T).any():
+        size = np.abs(matrix).max()
+        skew = float(np.abs(matrix / size - matrix.T / size).max())
+        if skew > 1e-8:
+            rule = f"must be symmetric, got entries that differ by {skew:.6g} of the largest"
+            raise ValueError(f"`matrix` {rule}")
+        matrix = matrix / 2 + matrix.T / 2
+    return matrix, vector
+
+
 def as_distribution(name: str, value: Any, *, length: int, like: Array | None = None) -> Array:
     """Non-negative weights that sum to one (to rounding), normalised exactly."""
     value = as_vector(name, value, length=length, like=like)

@@ -5,7 +5,8 @@ Only what the caller asks for comes to the host: some rows, or a number for each
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import array_api_compat as compat
@@ -137,6 +138,26 @@ class DeviceFeatures:
         library = next(known for known in LIBRARIES if name.startswith(known.split(".")[0]))
         kind = "float32" if self.array.dtype == self.xp.float32 else "float64"
         return {"library": library, "device": str(self.device), "type": kind}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: the numbers, and where they are."""
+        return {"array": np.asarray(self), **self.place}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DeviceFeatures | NDArray[Any]:
+        """Features at the place where they were; on the host, with a word, where there is no such place."""
+        values, place = data["array"], {name: data[name] for name in ("library", "device", "type")}
+        if not isinstance(values, np.ndarray) or values.ndim != 2 or values.dtype != np.float64:
+            raise TypeError(f"features must be a matrix of floats, got {type(values).__name__}")
+        if not np.isfinite(values).all() or place["library"] not in LIBRARIES:
+            raise ValueError("features must be finite, and of a library that is known")
+        array = like_place(values, place)
+        if array is not None:
+            return cls(array)
+        message = f"there is no {place['library']} with a device {place['device']!r} here: the game goes on in NumPy"
+        warnings.warn(message, UserWarning, stacklevel=2)
+        kind = np.float32 if place["type"] == "float32" else np.float64
+        return values.astype(kind, order="F")
 
     @property
     def fused(self) -> Fused | None:

@@ -168,7 +168,7 @@ def _cholesky_qr(features: Array, scales: Array) -> Array | None:
         return None
     transform = xp.eye(features.shape[1], dtype=features.dtype, device=features.device) * scales
     for _ in range(2):  # the second removes the rounding of the first
-        total = _sum_over_blocks(_gram_of(features, transform), features)
+        total = sum(_over_blocks(_gram_of(features, transform), features), 0.0)
         lower = regular_cholesky(total)
         if lower is None:
             return None
@@ -191,17 +191,12 @@ def covariance(features: Array, weights: Array) -> Array:
         phi = features[block, :]
         return (phi * weights[block, None]).T @ phi
 
-    total = _sum_over_blocks(part, features)
+    total: Array = sum(_over_blocks(part, features), 0.0)
     return (total + total.T) / 2
 
 
-def _sum_over_blocks(part: Callable[[slice], Array], features: Array) -> Array:
-    """The sum over blocks of rows, in their order: the same by one thread and by many."""
-    total: Array = sum(_over_blocks(part, features), 0.0)
-    return total
-
-
 def _over_blocks(part: Callable[[slice], Array], features: Array) -> Iterator[Array]:
+    """Parts of all blocks of rows, in their order: the same by one thread and by many."""
     N, m = features.shape
     parts = list(slices(N, BLOCK))
     if isinstance(features, np.ndarray) and N * m * m >= WORTH_SHARING:

@@ -10,8 +10,6 @@ where the contexts of S exploit in the share 1 - u_c/μ_c of their rounds, those
 is observed there counts by the discount w_c, u_c ≤ w_c μ_c. Lemma F6.2: for every law of contexts and every R there are such u
 and w with γ ≤ d/R, what exploration costs without contexts. `capped_design` finds them.
 
-`even_design` explores in all contexts at the same rate (Lemma F6.6); the insured learner needs that.
-
 Nothing rests on convergence: the numbers of a design are computed for what was found, by a factorisation of its own.
 """
 
@@ -26,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.core.arrays import as_distribution, as_float
+from koloss.core.snapshot import Bools, Matrix, Vector, kept
 from koloss.core.threads import threads_for
 from koloss.designs.base import Design, orthonormal
 from koloss.designs.john import john_design
@@ -46,15 +45,16 @@ WEIGHTY, NEAR = 1e-3, 0.02
 """Between two looks only pairs take part that have this share of the average weight or are so near the largest leverage."""
 
 
+@kept
 @dataclass(frozen=True, eq=False)
 class CappedDesign:
     """Where to explore in each context, and what estimates can then be."""
 
-    exploration: Floats  # u, of shape (C, K)
-    laws: Floats  # π(·|c), u in proportion; uniform where a context is not explored
-    shares: Floats  # γ_c, the share of its rounds that context c explores; 1 in D
-    discounts: Floats  # w_c, 1 where a context exploits
-    exploits: NDArray[np.bool_]  # which contexts are in S
+    exploration: Matrix  # u, of shape (C, K)
+    laws: Matrix  # π(·|c), u in proportion; uniform where a context is not explored
+    shares: Vector  # γ_c, the share of its rounds that context c explores; 1 in D
+    discounts: Vector  # w_c, 1 where a context exploits
+    exploits: Bools  # which contexts are in S
     largest: float  # R: |x(z)| ≤ L R for every estimate x at a pair z of S
     largest_exploiting: float  # R_S: φ'A(u)⁻¹φ ≤ R_S there
     cost: float  # γ: exploring costs at most γ times the range of the losses a round
@@ -123,7 +123,7 @@ def capped_design(
                 gamma * weights, laws, shares, np.ones(C), everyone, reached, reached, gamma
             )
         aim, phi = cap / (1 + tolerance), _spanning(phi, columns)
-        found = _capped(_Search(phi, mu, aim, columns, gamma * weights, full=False), tolerance)
+        found = _capped(_Search(phi, mu, aim, columns, gamma * weights), tolerance)
     good = found.cost < 1 and (gamma < 1 or found.largest <= cap)
     return found if good else _always_design(phi, mu, weights, columns)
 
@@ -164,64 +164,6 @@ def _certified(u: Floats, g2: Floats, mu: Floats, R: float) -> tuple[CappedDesig
     full = float(explored[exploits].sum() + np.sum((mu / discounts)[~exploits]))
     dimension = float(np.sum(u * g2))  # d_E
     return design, max(full * R / dimension - 1, R_S[j] / R - 1, R_O[j] / R - 1)
-
-
-@dataclass(frozen=True, eq=False)
-class EvenDesign:
-    """Exploration at one rate in all contexts. With the rate γ, G_c is the largest φ'Σ(u)⁻¹φ in context c for u = γ w_c μ_c π(·|c)."""
-
-    laws: Floats  # π(·|c), of shape (C, K)
-    discounts: Floats  # w_c
-    jump: float  # J₁ = γ max_c w_c √G_c Σ_c μ_c √G_c, at most 5/4 m at the optimum
-    spread: float  # H₁ = √γ Σ_c μ_c √G_c, at most 5/4 √m
-    largest: float  # γ max_c w_c² G_c, m at the optimum
-    inflation: float  # Λ = Σ_c μ_c/w_c, at most 2
-
-
-def even_design(
-    features: Any, law: Any, *, plain: Design | None = None, tolerance: float = 5e-3
-) -> EvenDesign:
-    """Exploration that does not depend on its rate, and explores all contexts alike (Lemma F6.6).
-
-    Parameters
-    ----------
-    features : array of shape (C, K, m)
-        φ(c, a).
-    law : array of shape (C,)
-        μ, positive.
-    plain : Design, optional
-        The design on all pairs, without contexts, where it is known.
-    tolerance : float
-        How far above their optimum leverages may be; the steps end there.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> design = even_design(np.eye(6).reshape(2, 3, 6), [0.999, 0.001])
-    >>> design.discounts.round(3).tolist(), round(design.jump / 6, 3), round(design.inflation, 3)
-    ([1.0, 0.002], 1.208, 1.497)
-    """
-    phi, mu = _checked(features, law)
-    C, K, m = phi.shape
-    rows = phi.reshape(C * K, m)
-    with threads_for(C * K * m * m):
-        plain = plain or john_design(rows)
-        weights = np.asarray(plain.weights, dtype=float).reshape(C, K)
-        if C == 1:  # the very numbers of the design without contexts
-            G = plain.max_leverage
-            return EvenDesign(weights, np.ones(1), G, math.sqrt(G), G, 1.0)
-        best, phi = None, _spanning(phi, None)
-        for u, g2 in _Search(phi, mu, float(plain.rank), None, weights, full=True):
-            w, G = np.minimum(u.sum(axis=1) / mu, 1.0), g2.max(axis=1)
-            spread, reach = float(mu @ np.sqrt(G)), float(np.max(w**2 * G))
-            jump = math.sqrt(reach) * spread
-            if best is None or jump < best.jump:
-                best = EvenDesign(_conditional(u), w, jump, spread, reach, float(np.sum(mu / w)))
-            excess = float(np.sum(u.sum(axis=1) * G))  # m at the optimum, for these discounts
-            if max(excess, reach) <= (1 + tolerance) * plain.rank:
-                break
-    assert best is not None
-    return best
 
 
 def _checked(features: Any, law: Any) -> tuple[Floats, Floats]:
@@ -292,14 +234,14 @@ def _always_design(
 class _Search:
     """Multiplicative steps u ← u g²/R with damped discounts w_c → min(1, √(R/G_c)); a context never explores more than w_c μ_c.
 
-    Iterating, one looks at u and g² of all pairs after every few steps. Where `full`, contexts explore just w_c μ_c.
+    Iterating, one looks at u and g² of all pairs after every few steps.
     """
 
     def __init__(
-        self, phi: Floats, mu: Floats, cap: float, columns: Floats | None, plain: Floats, full: bool
+        self, phi: Floats, mu: Floats, cap: float, columns: Floats | None, plain: Floats
     ) -> None:
         C, K, m = phi.shape
-        self.mu, self.cap, self.full = mu, cap, full
+        self.mu, self.cap = mu, cap
         self.rows = phi.reshape(C * K, m)
         self.columns = np.zeros((m, 0)) if columns is None else columns
         self.context = np.repeat(np.arange(C), K)
@@ -319,7 +261,7 @@ class _Search:
         """Factors by which contexts have to explore less."""
         most = np.maximum(self.w * self.mu - aside, 0.0)
         total = np.maximum(np.bincount(context, u, len(self.mu)), 1e-300)
-        factors: Floats = np.where(self.full | (total > most), most / total, 1.0)[context]
+        factors: Floats = np.where(total > most, most / total, 1.0)[context]
         return factors
 
     def _whiten(self) -> tuple[Floats, Floats]:
@@ -334,7 +276,7 @@ class _Search:
     def _advance(self, g2: Floats, few: bool) -> None:
         """Steps on the pairs that carry weight or may come to."""
         C, R = len(self.mu), self.cap
-        price = np.full(C, 0.0 if self.full else R)
+        price = np.full(C, R)
         np.maximum.at(price, self.context, g2)
         chosen = np.full(len(g2), True)
         if few:  # pairs far below their context's largest leverage have lost their weight

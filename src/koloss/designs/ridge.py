@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpotrf, dpotri
 
+from koloss.core.snapshot import kept
 from koloss.core.threads import threads_for
 from koloss.designs.base import orthonormal
 from koloss.designs.working_set import candidates
@@ -73,6 +74,7 @@ def _beyond(head: Floats, tail: Floats, root: Floats, times: int = 2) -> Floats:
     return rows
 
 
+@kept
 @dataclass(frozen=True, eq=False)
 class Certificates:
     """Upper bounds on d* - k₀ and e*, for penalties on a grid of powers of 2."""

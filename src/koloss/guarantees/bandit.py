@@ -50,26 +50,18 @@ def most_drift(b: int) -> float:
     return 0.1 if b <= 4 else 0.2
 
 
-def _sqrt(x: Any) -> Any:
-    return np.sqrt(x) if isinstance(x, np.ndarray) else math.sqrt(x)
+def _either(of_numbers: Callable[..., Any], of_arrays: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of numbers that takes arrays, too."""
+
+    def function(*x: Any) -> Any:
+        arrays = isinstance(x[0], np.ndarray) or isinstance(x[-1], np.ndarray)
+        return of_arrays(*x) if arrays else of_numbers(*x)
+
+    return function
 
 
-def _hypot(x: Any, y: Any) -> Any:
-    return np.hypot(x, y) if isinstance(x, np.ndarray) else math.hypot(x, y)
-
-
-def _exp(x: Any) -> Any:
-    return np.exp(x) if isinstance(x, np.ndarray) else math.exp(x)
-
-
-def _min(x: Any, y: Any) -> Any:
-    arrays = isinstance(x, np.ndarray) or isinstance(y, np.ndarray)
-    return np.minimum(x, y) if arrays else min(x, y)
-
-
-def _max(x: Any, y: Any) -> Any:
-    arrays = isinstance(x, np.ndarray) or isinstance(y, np.ndarray)
-    return np.maximum(x, y) if arrays else max(x, y)
+_sqrt, _exp = _either(math.sqrt, np.sqrt), _either(math.exp, np.exp)
+_hypot, _min, _max = _either(math.hypot, np.hypot), _either(min, np.minimum), _either(max, np.maximum)  # fmt: skip
 
 
 def psi(M: Any) -> Any:

@@ -25,6 +25,10 @@ MARKS: Mapping[Mark, str] = {
 }
 
 
+UNSHARED = {"law": "action", "mapping law": "mapping"}
+"""What regret within shares is against where it is against actions."""
+
+
 @dataclass(frozen=True)
 class Clause:
     """One assumption of a bound.
@@ -190,7 +194,7 @@ class Guarantee:
             promise,
             terms={**self.terms, "shares": self.price},
             price=0.0,
-            comparator="action",
+            comparator=UNSHARED[self.comparator],
             remarks=tuple(one for one in self.remarks if one.key != "shares"),
         )
 

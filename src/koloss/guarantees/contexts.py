@@ -9,8 +9,8 @@ but only log K appears, because estimates and regret split over contexts. So the
     independent, shares known            one learner on pairs                    `independent` (F6)
     in any order                         one learner per context                 `separate` (F6.7, 1)
 
-One learner on pairs has no bound where contexts come in any order: its regret may be linear. `insured_contexts` has the bounds of
-policies under watch.
+One learner on pairs has no bound where contexts come in any order: its regret may be linear. `added` puts together the bounds of one
+learner per context as they stand, for policies under watch.
 """
 
 from __future__ import annotations
@@ -156,6 +156,40 @@ def separate(
         terms["prior"] = math.fsum(game.log_prior / eta for game, eta, _ in played)
     theorem = "F6.7" if rates is None else "F6.11"
     return Guarantee((theorem,), n, terms, trivial, comparator="mapping")
+
+
+EACH, PER_ROUND = ("prior", "unheard"), ("exploration", "variance", "bias", "delay", "sampling")
+"""Terms of a bound that are due in every context, and those that are due in every round."""
+
+
+def added(each: Sequence[Guarantee], anytime: Guarantee | None, *, late: bool) -> Guarantee:
+    """The bounds of one learner per context together, each for all n rounds, which may come in any order of the contexts.
+
+    Every round costs at most what one costs in the dearest context; what is due in every context adds up, and a range that is learned
+    in all contexts at once is due once. Without a horizon the numbers are those of `separate`.
+    """
+    dearest = max(each, key=lambda one: math.fsum(one.terms.get(name, 0.0) for name in PER_ROUND))
+    if dearest.trivial == 0:  # there is nothing to choose
+        return dearest
+    once = "B3-delay" in dearest.theorems
+    terms = dict(dearest.terms)
+    for name in terms:
+        values = [one.terms.get(name, 0.0) for one in each]
+        if name in EACH or (name == "delay" and not once):
+            terms[name] = math.fsum(values)
+        elif name not in PER_ROUND:
+            terms[name] = max(values)
+    theorem = "F6.11"
+    if anytime is not None:
+        theorem, terms = "F6.7", {**terms, **anytime.terms}
+    single = dearest.theorems[0] in ("A3", "F1", "B4")
+    return replace(
+        dearest,
+        theorems=(theorem,) if single else (theorem, *dearest.theorems),
+        terms=terms,
+        comparator="mapping",
+        assumptions=(*dearest.assumptions, clause("late order" if late else "any order")),
+    )
 
 
 def _round(game: BanditProblem, eta: float, kappa: float) -> dict[str, float]:

@@ -15,10 +15,10 @@ The theory pages have the proofs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from koloss.guarantees.base import Clause, Guarantee, Mark, Note, clause, note
+from koloss.guarantees.base import Clause, Guarantee, Mark, clause, note
 
 Excess = Callable[[float], float]
 """e(δ): how much worse than the best action those of A_δ can be, per round."""
@@ -159,10 +159,20 @@ class Played:
         """The mark of what every loss is checked for as it is told: of n rounds all, some or none."""
         return None if self.heard == 0 else True if self.heard >= n else "so far"
 
-    @property
-    def remarks(self) -> tuple[Note, ...]:
-        """What a reader should know of it."""
-        return (note("late in full", count=self.late),) if self.late else ()
+    def promise(
+        self,
+        theorem: str,
+        n: int,
+        terms: Mapping[str, float],
+        width: float,
+        assumptions: Sequence[Clause],
+    ) -> Guarantee:
+        """A bound in hindsight, for losses of a range of at most `width`, with what was not received."""
+        late = (note("late in full", count=self.late),) if self.late else ()
+        terms = {**terms, "unheard": width * self.unheard}
+        return Guarantee(
+            (theorem,), n, terms, width * n, tuple(assumptions), remarks=late, regret="hindsight"
+        )
 
 
 @dataclass(frozen=True)
@@ -211,7 +221,6 @@ def exp_weights(
     if not problem.delay or played.longest_delay > problem.delay:
         terms["delay"] = max(terms["delay"], delay_cost)
     terms["compression"] = compression.cost(min(base, width * n), horizon, n)
-    terms["unheard"] = width * played.unheard
     assumptions = played.assumptions(n, norm=norm, horizon=horizon, delay=problem.delay)
     if finite:  # nothing is needed of the norm
         assumptions[1] = clause("width", played.seen(n), width=width)
@@ -223,15 +232,7 @@ def exp_weights(
         theorem = "A2iii" if finite else "A2iii compact"
     else:
         theorem = "A2i" if finite else "A2ii"
-    promise = Guarantee(
-        (theorem,),
-        n,
-        terms,
-        width * n,
-        tuple(assumptions),
-        remarks=played.remarks,
-        regret="hindsight",
-    )
+    promise = played.promise(theorem, n, terms, width, assumptions)
     return promise if heard_width is None else _range_learned(promise, heard_width, played)
 
 

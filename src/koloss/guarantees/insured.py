@@ -10,7 +10,7 @@ estimated regret, the jump of the round to come included. Then
     R_n ≤ ρ (Σ_stages D + min(C, O - 1)) + ε n (1 + √R) + (the robust learner's bound),
 
 where √R bounds the norm of a whitened action, O is the most decisions of a policy that wait for their losses, and C how many may
-beyond what the budget has room for.
+beyond what the budget has room for. With contexts there is a stage for each, and the budgets and reserves add up (Theorem F6.11).
 """
 
 from __future__ import annotations
@@ -145,31 +145,47 @@ class Lateness:
         return max(self.delay, self.crowd, self.policy, self.robust) > 0
 
 
+@dataclass(frozen=True)
+class Part:
+    """A stage: its game, the rounds that its budget is for where a horizon is known, and those that are played on trust."""
+
+    problem: BanditProblem
+    horizon: int | None
+    warm_up: int = 0
+
+    def scale(self, n: int) -> float:
+        """B/ρ for its share of the horizon, or for n rounds."""
+        return scale(self.problem, self.horizon or n)
+
+
 def guarantee(
-    problem: BanditProblem,
-    last: Guarantee,  # of the robust learner
+    parts: Sequence[Part],
+    last: Guarantee,  # of the robust learner, or of those of all contexts
     *,
-    horizon: int | None,
     width: float,  # ρ
     share: float,  # the budget of the policy, in units of B(n)
     lateness: Lateness,
-    warm_up: int,  # rounds played on trust
     made: int,  # decisions
     own: bool,  # whether the policy is the user's
     alarms: Sequence[str],
     premium: float | None = None,  # where the range is learned: R, in units of B(n)
 ) -> Guarantee:
-    """Theorem I1: the budget of the policy, the error of the features, what waits, and the robust learner's bound."""
-    n = last.rounds
-    unit = scale(problem, horizon or n)
+    """Theorem I1: the budget of the policy, the error of the features, what waits, and the robust learner's bound.
+
+    With contexts Theorem F6.11: budgets add up. Those for a share of the horizon are what they are, however often a context comes; the
+    others grow like the root of a context's own rounds, and add up to at most that of Cauchy and Schwarz.
+    """
+    n, horizon = last.rounds, parts[0].horizon
+    units = [part.scale(n) for part in parts]
+    errors = zip(parts, units, strict=True)
     terms = {
-        "budget": width * (share * unit),
-        "bias": bias(problem, share * unit, horizon, n),
-        "unheard": width * min(lateness.crowd, lateness.overdraft),
-        "warm-up": width * warm_up,
+        "budget": width * (share * (math.hypot(*units) if horizon is None else math.fsum(units))),
+        "bias": max(bias(part.problem, share * unit, part.horizon, n) for part, unit in errors),
+        "unheard": width * len(parts) * min(lateness.crowd, lateness.overdraft),
+        "warm-up": width * sum(part.warm_up for part in parts),
     }
     if premium is not None:  # the last loss may be outside of all that was heard (Theorem F3.5)
-        terms["range"] = 1 + premium * unit
+        terms["range"] = 1 + premium * max(units)
     theirs, proved, notes = _robust_part(last, lateness, horizon, width)
     for name, value in theirs.items():
         kind = "robust learner" if name in ("exploration", "variance", "prior") else name
@@ -181,9 +197,11 @@ def guarantee(
     notes.append(note("early"))
     promise = replace(
         last,
-        theorems=("I1", *last.theorems),
+        theorems=("I1" if len(parts) == 1 else "F6.11 insured", *last.theorems),
         terms=terms,
-        assumptions=tuple(_assumed(last.assumptions, lateness, own, ends=made >= n)),
+        assumptions=tuple(
+            _assumed(last.assumptions, lateness, own, ends=made >= n, several=len(parts) > 1)
+        ),
         proved=proved,
         remarks=(*notes, *last.remarks),
     )
@@ -210,9 +228,9 @@ def _robust_part(
 
 
 def _assumed(
-    assumptions: Sequence[Clause], lateness: Lateness, own: bool, *, ends: bool
+    assumptions: Sequence[Clause], lateness: Lateness, own: bool, *, ends: bool, several: bool
 ) -> list[Clause]:
-    """What is assumed of losses that come late; `ends`: no round is to come."""
+    """What is assumed of losses that come late; `ends`: no round is to come; `several`: contexts."""
     delay, hold = lateness.delay, lateness.hold
     missing = [clause("missing")] if lateness.missing else []
     if not lateness.any:
@@ -234,7 +252,7 @@ def _assumed(
     if not (delay or ends):
         late.append(clause("robust in time from now on" if lateness.robust else "robust in time"))
         if lateness.crowd < lateness.overdraft:
-            late.append(clause("crowd", crowd=lateness.crowd))
+            late.append(clause("crowd each" if several else "crowd", crowd=lateness.crowd))
     if own:
         late.append(clause("policy"))
     return [*late, *missing]

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss.guarantees.base import Clause, Guarantee, Mark, clause, semidefinite
+from koloss.guarantees.base import Guarantee, Mark, clause, semidefinite
 from koloss.guarantees.full import Played
 
 ONE_BY_ONE = 10**6
@@ -139,15 +139,12 @@ def conditional_gradient(
     eigenvalue: float = 0.0,  # of the kernel, where one below zero was seen
 ) -> Guarantee:
     """The bound for Algorithm 3 after n rounds."""
-    terms = problem.terms(eta, n)
-    terms["tracking"] = problem.norm * tracking
-    terms["delay"] = delay_cost
-    terms["unheard"] = width * played.unheard
+    terms = problem.terms(eta, n) | {"tracking": problem.norm * tracking, "delay": delay_cost}
     assumptions = played.assumptions(n, norm=problem.norm, horizon=problem.rounds)
     certified: Mark = played.seen(n) if proved else None
     assumptions.append(clause("vertices", certified))
     assumptions += semidefinite(eigenvalue)
-    return _hindsight("A4 gradient", n, terms, width, assumptions, played)
+    return played.promise("A4 gradient", n, terms, width, assumptions)
 
 
 def regularised_leader(
@@ -163,29 +160,8 @@ def regularised_leader(
     eigenvalue: float = 0.0,  # of the kernel, where one below zero was seen
 ) -> Guarantee:
     """The bound for Algorithm 4 after n rounds."""
-    terms = problem.terms(eta, n)
-    terms["projection"] = problem.norm * tracking
-    terms["delay"] = max(delay_cost, delay * eta * problem.norm**2 / 2 * n)
-    terms["unheard"] = width * played.unheard
+    late = max(delay_cost, delay * eta * problem.norm**2 / 2 * n)
+    terms = problem.terms(eta, n) | {"projection": problem.norm * tracking, "delay": late}
     needed = played.assumptions(n, norm=problem.norm, horizon=problem.rounds, delay=delay)
     needed += semidefinite(eigenvalue)
-    return _hindsight("A4 leader", n, terms, width, needed, played)
-
-
-def _hindsight(
-    theorem: str,
-    n: int,
-    terms: dict[str, float],
-    width: float,
-    assumptions: list[Clause],
-    played: Played,
-) -> Guarantee:
-    return Guarantee(
-        (theorem,),
-        n,
-        terms,
-        width * n,
-        tuple(assumptions),
-        remarks=played.remarks,
-        regret="hindsight",
-    )
+    return played.promise("A4 leader", n, terms, width, needed)

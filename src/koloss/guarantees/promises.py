@@ -7,8 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from koloss.guarantees.anytime import Level, anytime_terms
-from koloss.guarantees.bandit import BanditProblem, Rates, late_cost
-from koloss.guarantees.base import Clause, Guarantee, Mark, Note, clause, note, semidefinite
+from koloss.guarantees.bandit import BanditProblem, Rates, late_cost, psi
+from koloss.guarantees.base import (
+    UNSHARED,
+    Clause,
+    Guarantee,
+    Mark,
+    Note,
+    clause,
+    note,
+    semidefinite,
+)
 
 
 @dataclass(frozen=True)
@@ -81,8 +90,6 @@ def fixed(
         theorem, late = "B3-delay", 0
     if late:
         terms["delay"] += late * late_cost(problem, eta, kappa, batch)
-    terms["unheard"] = 2 * problem.loss_bound * played.unheard
-    terms |= beside
     exploration = problem.exploration(eta, kappa)
     needed = [
         clause("rounds", max(played.made, n) <= horizon, horizon=horizon),
@@ -104,18 +111,35 @@ def fixed(
         needed.append(clause("in time", in_time(problem.delay, played, n), delay=problem.delay))
         needed.append(clause("oblivious"))
         needed.append(clause("arrival"))
-    if played.unheard:
-        needed.append(clause("missing"))
+    promise = _promise(theorem, problem, n, (terms, beside), game, played, needed)
     doubts = _hindsight_doubts(problem, batch, played)
+    return replace(
+        promise,
+        proved=not doubts,
+        remarks=(*([note("late", count=late)] if late else []), *doubts),
+        details=(*promise.details, *(("sampled",) if game.sampled else ())),
+    )
+
+
+def _promise(
+    theorem: str,
+    problem: BanditProblem,
+    n: int,
+    terms: tuple[Mapping[str, float], Mapping[str, float]],
+    game: Game,
+    played: Played,
+    needed: Sequence[Clause] = (),
+) -> Guarantee:
+    """A bound and what losses cost that were not received, beside what its comparator costs, under all that it assumes."""
+    (own, beside), unheard = terms, 2 * problem.loss_bound * played.unheard
+    missing = (clause("missing"),) if played.unheard else ()
     return Guarantee(
         (theorem,),
         n,
-        terms,
+        {**own, "unheard": unheard, **beside},
         (game.high - game.low) * n,
-        (*_common(game, played), *needed),
-        proved=not doubts,
-        remarks=(*([note("late", count=late)] if late else []), *doubts),
-        details=(*game.place, *_manner(problem), *(("sampled",) if game.sampled else ())),
+        (*_common(game, played), *needed, *missing),
+        details=(*game.place, *_manner(problem)),
         regret=problem.regret,
     )
 
@@ -164,8 +188,6 @@ def anytime(
     (log_prior, beside), (_, problem) = comparator, levels[-1]
     terms = anytime_terms(levels, rates.kappa, n, batch)
     terms["prior"] *= log_prior / problem.log_prior
-    terms["unheard"] = 2 * problem.loss_bound * played.unheard
-    terms |= beside
     doubts = []
     if played.at_once:
         doubts.append(note("anytime at once"))
@@ -177,17 +199,33 @@ def anytime(
         doubts.append(note("anytime delay"))
     if game.sampled:
         doubts.append(note("anytime sampled"))
-    return Guarantee(
-        ("B4",),
-        n,
-        terms,
-        (game.high - game.low) * n,
-        (*_common(game, played), *((clause("missing"),) if played.unheard else ())),
-        proved=not doubts,
-        remarks=tuple(doubts),
-        details=(*(("epochs",) if batch > 1 else ()), *game.place, *_manner(problem)),
-        regret=problem.regret,
-    )
+    promise = _promise("B4", problem, n, (terms, beside), game, played)
+    details = (*(("epochs",) if batch > 1 else ()), *promise.details)
+    return replace(promise, proved=not doubts, remarks=tuple(doubts), details=details)
+
+
+# Regret in hindsight with a stated probability (Theorem F7.1, second form).
+
+
+def with_confidence(
+    promise: Guarantee, problem: BanditProblem, rates: Rates, confidence: float
+) -> Guarantee:
+    """The bound in expectation made one that holds with probability `confidence`, for epochs of one round.
+
+    Three events have a third of the rest each: that no action's estimates add up to much more than their means, that the squares
+    of the leverages played add up to little more than theirs, and that exploration costs little more than its mean.
+    """
+    n, eta, kappa = promise.rounds, rates.learning_rate, rates.kappa
+    x = math.log(3 / (1 - confidence))
+    L, d, R = problem.loss_bound, problem.dimension, problem.largest_leverage(eta, kappa)
+    gamma = min(problem.exploration(eta, kappa), 1.0)
+    # Σ s_t(a_t)², by Freedman's inequality, and beside it what the bonuses add to the root of Σ (1 - γ) q·x'².
+    squares = d * n + math.sqrt(2 * d * R * n * x) + R * x / 3
+    bonuses = problem.drift - L + problem.variance_bonus(eta, kappa) * math.sqrt(R * d)
+    variance = psi(kappa) * eta * (L * math.sqrt(squares) + bonuses * math.sqrt(n)) ** 2
+    chance = L * math.sqrt(2 * gamma * n * x) + 2 / 3 * L * math.sqrt(problem.leverage) * x
+    terms = {**promise.terms, "variance": variance, "confidence": x / eta + chance}
+    return replace(promise, terms=terms, confidence=confidence)
 
 
 # Losses that are not where they were said to be (theory F3).
@@ -281,7 +319,7 @@ def realised(
         ),
         remarks=(),
         unit="",
-        comparator="action" if promise.comparator == "law" else promise.comparator,
+        comparator=UNSHARED.get(promise.comparator, promise.comparator),
         price=0.0,
     )
 
@@ -309,7 +347,7 @@ def within_shares(promise: Guarantee, largest: float, delay: int) -> Guarantee:
         notes.append(note("shares late"))
     return replace(
         promise,
-        comparator="law",
+        comparator="mapping law" if promise.comparator == "mapping" else "law",
         price=price,
         proved=promise.proved and not delay,
         remarks=(*notes, *promise.remarks),

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from koloss.core.snapshot import load_state, save_state
 from koloss.learners.bandit.exp_weights import BanditExpWeights
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.ledger import Decision, Decisions
-from koloss.learners.snapshots import load_state, save_state
 
 # Half of the files are for learners that a program may not use: they are loaded when they are first named.
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@
 
 *Settings* are what the user said. The *ledger* has the decisions that wait for their losses, each with the law that it was
 drawn from, so that a loss can come at any time and in any order. A learner adds how it draws (`_draw`), how it reads a loss
-(`_read`), what it makes of one (`_learn`), what is proved (`_proved`), and its state (`_save`, `_load`).
+(`_read`), what it makes of one (`_learn`) and what is proved (`_proved`). Its state is what is annotated in its class.
 
 Losses, never rewards: smaller is better.
 """
@@ -35,15 +35,14 @@ from numpy.typing import NDArray
 from koloss.actions import SpacePoints
 from koloss.core import text
 from koloss.core.arrays import as_int, as_points, to_numpy
-from koloss.core.random import LEARNERS, as_generator, generator_from_dict, generator_to_dict
+from koloss.core.random import LEARNERS, as_generator
+from koloss.core.snapshot import Cached, fill, seal, state_of, unseal
 from koloss.errors import ForkedLearner, NoDistribution, PolicyError
 from koloss.guarantees import Guarantee
 from koloss.learners.ledger import Decision, Decisions, Drawn, Ledger, Told, new_mark
 from koloss.learners.params import as_allowed, as_indices, rows_of
-from koloss.learners.reading import Reader
 from koloss.learners.settings import Settings
-from koloss.learners.sharing import Forks, locked
-from koloss.learners.snapshots import seal, unseal
+from koloss.learners.sharing import Forks, Suspicious, locked
 from koloss.learners.waiting import Batch, Entry, L
 
 MOST_DECISIONS = 10_000_000
@@ -94,9 +93,11 @@ class Learner(abc.ABC, Generic[S, L]):
 
     settings: S
     ledger: Ledger[L]
-    _params: list[dict[str, Any]] | None = None  # of every action, where they are those of a Space
-    _recorded: Sequence[Any] = ()  # while decisions are replayed: what was kept of their actions
-    _hold = 0  # decisions that have to be made after one before its loss is used
+    _rng: np.random.Generator
+    _hold: int = 0  # decisions that have to be made after one before its loss is used
+    _params: Cached = None  # of every action, where they are those of a Space
+    _recorded: Cached = ()  # while decisions are replayed: what was kept of their actions
+    _suspected: Cached = False  # whether it was made from a snapshot
     rank: int | None = None  # number of features, where there are any
     epsilon: float | None = None  # error of the features, where there are any
 
@@ -112,19 +113,21 @@ class Learner(abc.ABC, Generic[S, L]):
     @locked
     def params(self) -> list[dict[str, Any]] | None:
         """Of every action in play, where they are those of a Space."""
-        return self._params
+        params: list[dict[str, Any]] | None = self._params
+        return params
 
     def _name_actions(self) -> None:
         """Decisions have params where actions are those of a Space."""
         actions = self.settings.actions
         if isinstance(actions, SpacePoints):
-            self._params, self.ledger.points = actions.params, actions
-            if (contexts := getattr(self.settings, "contexts", None)) is not None:
-                self.ledger.slots = contexts.slots(len(actions))
+            contexts = getattr(self.settings, "contexts", None)
+            self._params = actions.params
+            self.ledger.name(actions, None if contexts is None else contexts.slots(len(actions)))
 
     def _settle_here(self) -> None:
         """Belong to this process."""
-        self._lock, self._home = threading.RLock(), Forks.count
+        lock = threading.RLock()
+        self._lock, self._home = Suspicious(lock) if self._suspected else lock, Forks.count
 
     # What a learner adds.
 
@@ -182,30 +185,9 @@ class Learner(abc.ABC, Generic[S, L]):
     def diagnostics(self) -> Any:
         """What an operator may want to see: a frozen dataclass, as text a short report."""
 
-    @abc.abstractmethod
-    def _save(self) -> dict[str, Any]:
-        """What changes during the game, beside settings, ledger and generator."""
-
-    @abc.abstractmethod
-    def _load(self, data: Reader) -> None:
-        """Take back what `_save` gave, in a learner that has settings and a generator."""
-
     def _condensed(self, law: L, keys: Sequence[Any]) -> Sequence[Any] | None:
         """What the late losses of single decisions of a law need, for each; None where the law takes less room."""
         return None
-
-    def _late_lengths(self) -> tuple[int, ...]:
-        """How many numbers there may be in what is left of a law."""
-        return ()
-
-    def _law_from_dict(self, data: Reader) -> L:
-        """A law that `to_dict` has made plain."""
-        raise TypeError(f"{type(self).__name__} keeps no laws")
-
-    def _keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
-        """What is kept of so many actions, from what a snapshot has under a name."""
-        data.nothing(name)
-        return [None] * count
 
     # Ask and tell.
 
@@ -557,16 +539,16 @@ class Learner(abc.ABC, Generic[S, L]):
     # Snapshots.
 
     def state(self) -> dict[str, Any]:
-        """A snapshot: arrays, numbers and strings, with the generator's state."""
+        """A snapshot: plain data, with the settings, the ledger, the generator's state, and all that was learned.
+
+        It is a cache and a convenience, for the version of Koloss that wrote it and those that read its format: what is to last is a
+        study's log. "learner" has what is annotated in the class, by name: objects as {class: attributes}, lists as they are, and
+        {"tuple": ...}, {"dict": pairs}, {"plain": ...} of kernels, sets and losses, {"rng": ...}, {"same": n} for the n-th thing
+        written, which is the same, and {"described": ...} in the place of what has no plain data. "identity" tells learners apart:
+        copies and snapshots share it until `reseed`.
+        """
         with self._lock:
-            data = {
-                "settings": self.settings.to_dict(),
-                "ledger": self.ledger.to_dict(),
-                "rng": generator_to_dict(self._rng),
-                "learner": self._save(),
-            }
-            if self._hold:
-                data["held"] = self.ledger.held_to_dict()
+            data = {"identity": self.ledger.mark, "learner": state_of(self)}
             return seal(type(self).__name__, data)
 
     @classmethod
@@ -576,47 +558,22 @@ class Learner(abc.ABC, Generic[S, L]):
         Raises
         ------
         SnapshotError
-            Where the snapshot is damaged, of another kind, or of another format.
+            Where the snapshot is damaged, of another kind, or of another format. One that was changed and sealed again may also make
+            a learner that plays oddly, or whose calls raise this error.
         """
-        learner = cls.__new__(cls)
-        learner._restore(Reader(unseal(cls.__name__, state)))
+        data = unseal(cls.__name__, state)
+        cls._know_all()
+        learner: Self = fill(cls.__new__(cls), data.get("learner"))
         return learner
 
-    def _restore(self, data: Reader) -> None:
-        with data.suspicion():
-            self.settings = self.settings_type.from_dict(data.part("settings"))  # type: ignore[assignment]
-            self._rng = generator_from_dict(data.raw("rng"))
-            self._hold = getattr(self.settings, "hold", 0)
-            if isinstance(self.settings.actions, SpacePoints):
-                self._params = self.settings.actions.params
+    @classmethod
+    def _know_all(cls) -> None:
+        """Load what is loaded late elsewhere, so that its classes are known."""
+
+    def _restored(self) -> None:
+        self._suspected = True
         self._settle_here()
-        self._welcome()
-        with data.suspicion():
-            self._load(data.part("learner"))
-            ledger = data.part("ledger")
-            laws = [self._law_from_dict(law) for law in ledger.parts("laws")]
-            waiting = len(ledger.raw("entries"))
-            keys: Sequence[Any] = ()
-            if waiting:
-                keys = self._keys(ledger, "keys", waiting)
-            else:
-                ledger.nothing("keys")
-            self.ledger = Ledger.from_dict(ledger, laws, keys, self._late_lengths())
-            self._name_actions()
-            if self.feedback == "bandit" and bool(laws) != bool(self.ledger.made):
-                ledger.refuse("laws", "must be there once decisions have been made", laws)
-            if self._hold:
-                self.ledger.load_held(data.part("held"), *self._limits())
-            self._check(data)
-            data.finish()
-
-    def _welcome(self) -> None:
-        """Check what was given beside the snapshot, now that there are settings."""
-
-    def _check(self, data: Reader) -> None:
-        """Refuse parts of a snapshot that contradict each other."""
-        if math.isnan(self._proved(max(self.ledger.made, 1)).total):
-            data.refuse("learner", "must have a bound that is a number", math.nan)
+        self._name_actions()
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what belongs to this process."""

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import math
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, NamedTuple, overload
+from typing import Any, Generic, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss.actions import SpacePoints
 from koloss.core.arrays import as_int, shown
+from koloss.core.snapshot import kept
 from koloss.errors import UnknownDecision
-from koloss.learners.reading import Reader, plain
 from koloss.learners.waiting import Batch, Entry, L, Late, Waiting
 
 DEEPEST = 8
@@ -118,24 +117,34 @@ def new_mark() -> str:
     return uuid.uuid4().hex
 
 
+@kept
 class Ledger(Generic[L]):
     """Decisions that wait for their losses, the laws they were drawn from, and counts over the whole game."""
 
-    def __init__(self, mark: str | None = None) -> None:
-        self.mark = mark or new_mark()  # by which a learner knows its own decisions again
-        self.points: SpacePoints | None = None  # the actions, where they have params
-        self.slots: NDArray[np.int64] | None = None  # actions of pairs, where contexts allow some
-        self.made = 0  # decisions
-        self.heard = 0  # losses
-        self.late = 0  # losses heard after others that came between their decision and them
-        self.longest_delay = 0  # most such losses
-        self.total_delay = 0  # sum of their numbers
-        self.forgotten = 0  # decisions whose losses are not waited for any more
-        self.current: L | None = None  # the latest law
-        self.opened: deque[int] = deque()  # first ids of the latest laws, which are kept whole
-        self.held: dict[int, Any] = {}  # losses told and not yet used, by id
-        self._turns: list[int] = []  # a heap of their ids, and of some that are gone
-        self._waiting: Waiting[L] = Waiting()
+    mark: str  # by which a learner knows its own decisions again
+    made: int = 0  # decisions
+    heard: int = 0  # losses
+    late: int = 0  # losses heard after others that came between their decision and them
+    longest_delay: int = 0  # most such losses
+    total_delay: int = 0  # sum of their numbers
+    forgotten: int = 0  # decisions whose losses are not waited for any more
+    current: Any = None  # the latest law
+    opened: deque[int]  # first ids of the latest laws, which are kept whole
+    held: dict[int, Any]  # losses told and not yet used, by id
+    _turns: list[int]  # a heap of their ids, and of some that are gone
+    _waiting: Waiting[L]
+
+    def __init__(self) -> None:
+        self.mark = new_mark()
+        self.opened, self.held, self._turns, self._waiting = deque(), {}, [], Waiting()
+        self.name(None, None)
+
+    def name(self, points: SpacePoints | None, slots: NDArray[np.int64] | None) -> None:
+        """The actions, where they have params, and those of pairs, where contexts allow some."""
+        self.points, self.slots = points, slots
+
+    def _restored(self) -> None:
+        self.name(None, None)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -204,7 +213,9 @@ class Ledger(Generic[L]):
         """Put what was recorded of the latest decisions, from `first` on, in the place of what was drawn."""
         batch = self._waiting.batch(first)
         if batch is not None:
-            batch.keys = keys
+            drawn: Any = batch.keys
+            recorded: Any = np.array(keys) if isinstance(drawn, np.ndarray) else keys
+            batch.keys = recorded
         else:
             self._waiting.change(self.entry(first)._replace(key=keys[0]))
 
@@ -357,84 +368,6 @@ class Ledger(Generic[L]):
             return None
         return self.entry(turns[0]), self.held[turns[0]]
 
-    def held_to_dict(self) -> dict[str, Any]:
-        """Plain data of the losses that are held."""
-        ids = sorted(self.held)
-        losses = np.array([self.held[i] for i in ids], dtype=float)
-        return {"ids": np.array(ids, dtype=np.int64), "losses": losses}
-
-    def load_held(self, data: Reader, low: float, high: float) -> None:
-        """Take back what `held_to_dict` gave; losses are between these."""
-        ids = data.array("ids", (None,), 0, whole=True).tolist()
-        if ids != sorted({i for i in ids if i in self}):
-            data.refuse("ids", "must be those of decisions that wait, in order", ids)
-        slack = 1e-9 * (high - low) if high - low < math.inf else 0.0
-        losses = data.array("losses", (len(ids),), low - slack, high + slack)
-        self.keep([self.entry(i) for i in ids], losses.tolist())
-
-    # Snapshots.
-
-    _COUNTS: ClassVar = ("made", "heard", "late", "longest_delay", "total_delay", "forgotten")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data: each law once, and of each entry its id, the number of its law, its key, its context if it has one."""
-        entries = list(self)
-        laws = {id(e.law): e.law for e in entries if e.law is not None}
-        if self.current is not None:
-            laws[id(self.current)] = self.current
-        late = [law for law in laws.values() if isinstance(law, Late)]
-        whole = [law for law in laws.values() if not isinstance(law, Late)]
-        place = {id(law): k for k, law in enumerate([*whole, *late])} | {id(None): -1}
-        rows, keys = [(e.id, place[id(e.law)], e.heard) for e in entries], [e.key for e in entries]
-        contexts = [entry.context for entry in entries]
-        some = {"contexts": np.array(contexts)} if contexts and contexts[0] is not None else {}
-        return {
-            **some,
-            "mark": self.mark,
-            **plain(self, *self._COUNTS),
-            "laws": [law.to_dict() for law in whole],
-            "remains": _stacked(late),
-            "opened": np.array(self.opened, dtype=np.int64),
-            "current": place[id(self.current)],
-            "entries": np.array(rows, dtype=np.int64).reshape(-1, 3),
-            "keys": None if not keys or keys[0] is None else np.array(keys),
-        }
-
-    @classmethod
-    def from_dict(
-        cls, data: Reader, laws: Sequence[L], keys: Sequence[Any], lengths: Sequence[int]
-    ) -> Ledger[L]:
-        """The ledger in a snapshot; `laws` are its laws made anew, none with full information, `keys` those of its entries.
-
-        `lengths` are those that what is left of a law may have.
-        """
-        ledger = cls(data.word("mark"))
-        data.fill(ledger, *cls._COUNTS)
-        if not ledger.heard <= ledger.made - ledger.forgotten:
-            data.refuse("made", "must be at least what was heard and forgotten", ledger.made)
-        ledger.opened.extend(data.array("opened", (None,), 0, whole=True).tolist())
-        laws = [*laws, *_unstacked(data.part("remains"), lengths)]
-        entries = data.array(
-            "entries", (ledger.made - ledger.heard - ledger.forgotten, 3), whole=True
-        )
-        ids, places, heard = entries.T
-        first, last = (0, len(laws) - 1) if laws else (-1, -1)
-        good = (ids[1:] > ids[:-1]).all() and (ids >= 0).all() and (ids < ledger.made).all()
-        good &= (places >= first).all() and (places <= last).all()
-        good &= (heard >= 0).all() and (heard <= np.minimum(ids, ledger.heard)).all()
-        if not good:
-            rule = "must hold ids in order, numbers of laws and counts that are possible"
-            data.refuse("entries", rule, entries.tolist())
-        contexts: Sequence[Any] = [None] * len(ids)
-        if data.has_key("contexts"):
-            contexts = data.array("contexts", ids.shape, 0, whole=True).tolist()
-        for (i, place, before), key, context in zip(entries.tolist(), keys, contexts, strict=True):
-            law = laws[place] if laws else None
-            ledger._waiting.add(Entry(i, law, key, before, context))
-        place = data.count("current", first, last)
-        ledger.current = laws[place] if laws else None
-        return ledger
-
 
 def _as_ids(decision: Any) -> list[int] | None:
     """Ids in an array of whole numbers; None where it is something else."""
@@ -442,22 +375,3 @@ def _as_ids(decision: Any) -> list[int] | None:
         ids: list[int] = decision.tolist()
         return ids
     return None
-
-
-def _stacked(late: Sequence[Late]) -> dict[str, Any]:
-    """What is left of laws, as three arrays."""
-    rows = [law.numbers for law in late]
-    return {
-        "number": np.array([law.number for law in late], dtype=np.int64),
-        "length": np.array([len(row) for row in rows], dtype=np.int64),
-        "numbers": np.concatenate(rows) if rows else np.zeros(0),
-    }
-
-
-def _unstacked(data: Reader, lengths: Sequence[int]) -> list[Any]:
-    number = data.array("number", (None,), 0, whole=True)
-    length = data.array("length", number.shape, 0, whole=True)
-    if not np.isin(length, lengths).all():
-        data.refuse("length", f"must hold lengths among {lengths}", length.tolist())
-    rows = np.split(data.array("numbers", (int(length.sum()),)), np.cumsum(length)[:-1])
-    return [Late(n, row.copy()) for n, row in zip(number.tolist(), rows, strict=False)]

@@ -16,6 +16,12 @@ from koloss.errors import LossOutOfBounds
 FARTHEST = sys.float_info.max
 """The end of an interval that has none."""
 
+LARGEST, SMALLEST = 1e120, 1e-120
+"""Sizes of what is multiplied and divided by: the products of a round are still numbers."""
+
+ROUNDING = 1e-6
+"""Numbers are the same but for this."""
+
 
 def read_losses(
     loss: Any, count: int, low: float, high: float, sign: int = 1, name: str = "loss"

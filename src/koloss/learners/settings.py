@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from koloss.actions import ActionSet, Space
 from koloss.core.arrays import as_int
-from koloss.core.plain import Plain
-from koloss.learners.reading import Reader
-
-
-@dataclass(frozen=True)
-class Described:
-    """In the place of an object that a snapshot cannot hold: its description."""
-
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
+from koloss.core.snapshot import Described
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,52 +68,6 @@ class Settings:
         named = [f"{key}={value!r}" for key, value in rest if not self.is_default(key)]
         return f"{name}({', '.join([repr(actions), repr(kernel), *named])})"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot; what has none is described."""
-        return {name: _plain(value) for name, value in self._items()}
-
-    @classmethod
-    def from_dict(cls, data: Reader) -> Self:
-        """The settings in a snapshot, checked again; arrays stay as they were, to the last bit."""
-        values = {field.name: _from_plain(data.raw(field.name)) for field in fields(cls)}
-        data.finish()
-        settings = cls(**values)
-        for name, value in values.items():
-            if isinstance(value, np.ndarray) and isinstance(getattr(settings, name), np.ndarray):
-                settings._set(name, value)
-        return settings
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, Plain):
-        return {"plain": value.to_dict(arrays=True)}
-    if isinstance(value, (list, tuple)):
-        return {"tuple": [_plain(v) for v in value]}
-    if isinstance(value, dict):
-        return {"mapping": [[_plain(k), _plain(v)] for k, v in value.items()]}
-    if isinstance(value, np.ndarray):
-        return {"array": value.copy()}
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return {"described": repr(value)}
-
-
-def _from_plain(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    ((form, data),) = value.items()
-    if form == "tuple" and isinstance(data, (list, tuple)):
-        return tuple(_from_plain(v) for v in data)
-    if form == "mapping" and isinstance(data, (list, tuple)):
-        return {_from_plain(k): _from_plain(v) for k, v in data}
-    if form == "array" and isinstance(data, np.ndarray):
-        return np.array(data)
-    if form == "described" and isinstance(data, str):
-        return Described(data)
-    if form != "plain":
-        raise ValueError(
-            f"a setting must be plain, a tuple, a mapping, an array or described, got {form!r}"
-        )
-    return Plain.from_dict(data)
+    def _restored(self) -> None:
+        """Check again what a snapshot says: whatever a constructor refuses is refused."""
+        replace(self)

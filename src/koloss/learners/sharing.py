@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from koloss.errors import KolossError, SnapshotError
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -37,3 +39,24 @@ def locked(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any
             return method(self, *args, **kwargs)
 
     return alone
+
+
+class Suspicious:
+    """The lock of a learner that was made from a snapshot: what fails within is put down to the snapshot, unless it names an argument."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+        self.acquire, self.release = lock.acquire, lock.release
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._lock.release()
+        if not isinstance(error, Exception) or isinstance(error, (KolossError, MemoryError)):
+            return
+        if isinstance(error, (TypeError, ValueError)) and "`" in str(error):  # of an argument
+            return
+        raise SnapshotError(
+            f"the snapshot of this learner does not hold together: {error!r}"
+        ) from error

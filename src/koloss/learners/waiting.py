@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.core.snapshot import Vector, kept
+
 
 class Law(Protocol):
     """What decisions are drawn from."""
@@ -26,19 +28,19 @@ class Law(Protocol):
     def shrink(self) -> None:
         """Keep only what late losses need."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-
 
 L = TypeVar("L", bound=Law)
 
 
+@kept
 class Late:
     """What is left of a law for one decision, long after: the numbers that its loss needs."""
 
     __slots__ = ("number", "numbers")
 
     together: ClassVar[bool] = False
+    number: int
+    numbers: Vector
 
     def __init__(self, number: int, numbers: NDArray[np.float64]) -> None:
         self.number, self.numbers = number, numbers
@@ -46,11 +48,8 @@ class Late:
     def shrink(self) -> None:
         """There is no less."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data; a ledger keeps the numbers of all of these in one array."""
-        return {"number": self.number, "numbers": self.numbers}
 
-
+@kept
 class Entry(NamedTuple, Generic[L]):
     """A decision that waits for its loss."""
 
@@ -61,19 +60,32 @@ class Entry(NamedTuple, Generic[L]):
     context: int | None = None  # row of its context, where there are contexts
 
 
+@kept
 class Batch(Sequence[Entry[L]]):
     """Decisions entered together, as one object; an entry is made when somebody looks at it."""
 
     __slots__ = ("contexts", "first", "heard", "keys", "law", "left", "size")
+    first: int
+    law: L | None
+    keys: Sequence[Any]
+    heard: int
+    contexts: Any  # one for each, or None
+    size: int
+    left: (
+        dict[int, Entry[L] | None] | None
+    )  # ids that still wait, with an entry where it has changed; None as long as all do and none has
 
     def __init__(
         self, first: int, law: L | None, keys: Sequence[Any], heard: int, contexts: Any = None
     ) -> None:
         self.first, self.law, self.keys, self.heard = first, law, keys, heard
-        self.contexts = contexts  # one for each, or None
+        self.contexts = contexts
         self.size = len(keys)
-        # Ids that still wait, with an entry where it has changed; None as long as all do and none has.
-        self.left: dict[int, Entry[L] | None] | None = None
+        self.left = None
+
+    def _restored(self) -> None:
+        if self.size != len(self.keys):  # which would be gone through
+            raise ValueError(f"a batch must have {len(self.keys)} decisions, got {self.size}")
 
     def __len__(self) -> int:
         return self.size
@@ -104,15 +116,17 @@ def keys_of(entries: Sequence[Entry[Any]]) -> Sequence[Any]:
     return entries.keys if type(entries) is Batch else [entry.key for entry in entries]
 
 
+@kept
 class Waiting(Generic[L]):
     """Entries by their ids, in the order in which they were made."""
 
     __slots__ = ("_count", "_firsts", "_records")
+    _records: dict[int, Entry[L] | Batch[L]]  # a batch by its first id
+    _firsts: list[int]  # those of the batches, in order
+    _count: int
 
     def __init__(self) -> None:
-        self._records: dict[int, Entry[L] | Batch[L]] = {}  # a batch by its first id
-        self._firsts: list[int] = []  # those of the batches, in order
-        self._count = 0
+        self._records, self._firsts, self._count = {}, [], 0
 
     def __len__(self) -> int:
         return self._count

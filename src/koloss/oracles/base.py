@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from koloss.actions import ActionSet, Points
+from koloss.actions import Points
 from koloss.core.arrays import roundoff, take, to_numpy
 from koloss.kernels import Loss
 
@@ -35,14 +35,6 @@ class Minimum:
     def lower_bound(self) -> float:
         """Proved lower bound on the loss."""
         return self.value - self.gap if math.isfinite(self.gap) else -math.inf
-
-
-def check_dimension(loss: Loss, actions: ActionSet) -> None:
-    """Refuse a loss that is not of the dimension of the actions."""
-    if loss.dimension != actions.dimension:
-        raise ValueError(
-            f"`loss` must have the dimension of the actions, {actions.dimension}, got {loss.dimension}"
-        )
 
 
 def minimize_points(loss: Loss, actions: Points, **_: Any) -> Minimum:

@@ -24,16 +24,18 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from koloss.actions import Points
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import Matrix, Vector, kept
 from koloss.kernels import LinearLoss, QuadraticLoss
 from koloss.oracles.trust_region import UNIT, minimize_quadratic_ball
 
 
+@kept
 @dataclass(frozen=True)
 class Projection:
     """A distribution over actions, and how far its mean may be from the projection."""
 
-    atoms: Any  # (k, d)
-    weights: Any  # (k,)
+    atoms: Matrix  # (k, d)
+    weights: Vector  # (k,)
     index: Any  # (k,): rows of the atoms in a finite set; None elsewhere
     gap: float  # proved: ‖X - z‖² exceeds its minimum by no more
 
@@ -56,6 +58,7 @@ class Hull(abc.ABC):
         return 0.0
 
 
+@kept
 class PointsHull(Hull):
     """Hull of the features of N points.
 
@@ -63,10 +66,18 @@ class PointsHull(Hull):
     p'g - min g. The point with the smallest g becomes active, then the objective is minimised over the active points.
     """
 
+    kernel: Any
+    X: Matrix
+    first: int
+    largest: float
+
     def __init__(self, kernel: Any, points: Points) -> None:
         self.kernel, self.X = kernel, to_numpy(points.X).astype(float)
         diagonal = to_numpy(kernel.diag(self.X))
         self.first, self.largest = int(np.argmin(diagonal)), float(np.max(diagonal))
+        self._restored()
+
+    def _restored(self) -> None:
         self._columns: dict[int, Any] = {}
 
     def _column(self, i: int) -> Any:
@@ -147,6 +158,7 @@ def _solve(matrix: Any, right: Any, scale: float) -> Any:
             ridge *= 16
 
 
+@kept
 class BallHull(Hull):
     """Hull of (xx', x) over the ball of radius r.
 
@@ -158,6 +170,9 @@ class BallHull(Hull):
 
     Newton's method in two variables, regularised where the dual is flat.
     """
+
+    d: int
+    r: float
 
     def __init__(self, dimension: int, radius: float) -> None:
         self.d, self.r = dimension, radius
@@ -281,8 +296,11 @@ def rank_one_atoms(M: Any, u: Any, radius: float) -> tuple[Any, Any]:
     return x, w[real] / w[real].sum()
 
 
+@kept
 class ConvexHull(Hull):
     """Linear losses: the mean action is an action, played for sure."""
+
+    actions: Any
 
     def __init__(self, actions: Any) -> None:
         self.actions = actions

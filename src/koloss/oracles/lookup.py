@@ -19,7 +19,8 @@ from koloss.kernels import (
     Quadratic,
     QuadraticLoss,
 )
-from koloss.oracles.base import Minimum, check_dimension, minimize_points
+from koloss.kernels.lookup import check_dimension, engine_for, engine_of
+from koloss.oracles.base import Minimum, minimize_points
 from koloss.oracles.convex import is_convex, minimize_convex_quadratic, minimize_linear
 from koloss.oracles.geometric_program import GeometricProgram
 from koloss.oracles.hull import BallHull, ConvexHull, Hull, PointsHull
@@ -57,27 +58,16 @@ def minimize(
     >>> best.point.round(9).tolist(), round(best.value, 9), best.certificate
     ([-0.6, -0.8], -5.0, 'dual')
     """
-    engine = _engine(loss, actions)
-    if engine is None:
-        pairs = ", ".join(f"{family.__name__} on {kind.__name__}" for family, kind in ENGINES)
-        raise TypeError(
-            f"no oracle for {type(loss).__name__} on {type(actions).__name__}; there are: {pairs}"
-        )
+    engine = engine_for("oracle", ENGINES, loss, actions)
     if not isinstance(actions, Points):
         # An expansion in a linear, quadratic or posynomial kernel is a loss of that family.
         special = loss.own_form()
-        better = _engine(special, actions)
+        better = engine_of(ENGINES, type(special), actions)
         if better is not None:
             loss, engine = special, better
     check_dimension(loss, actions)
-    return engine(loss, actions, starts=starts, near=near, rng=rng)
-
-
-def _engine(loss: Any, actions: Any) -> Engine | None:
-    for (family, kind), engine in ENGINES.items():
-        if isinstance(loss, family) and isinstance(actions, kind):
-            return engine
-    return None
+    best: Minimum = engine(loss, actions, starts=starts, near=near, rng=rng)
+    return best
 
 
 def _quadratic_ball(loss: QuadraticLoss, actions: Ball, **_: Any) -> Minimum:

@@ -19,7 +19,8 @@ import numpy as np
 from koloss.core.arrays import as_int, as_points, to_numpy
 from koloss.core.random import as_generator
 from koloss.kernels import Loss
-from koloss.oracles.base import Minimum, check_dimension
+from koloss.kernels.lookup import check_dimension
+from koloss.oracles.base import Minimum
 
 STARTS = 64
 """Starts at most, where no number is given; the pool has sixteen times as many points."""
@@ -83,35 +84,35 @@ def descend(
     width = actions.diameter()
     # Of the rows that are not done: which they are, where, and their gradients, step sizes and recent losses.
     rows, x, size = np.arange(len(X)), X, np.full(len(X), 0.1 * unit)
-    recent = np.tile(lowest, (MEMORY, 1))
+    recent = np.tile(lowest[:, None], MEMORY)
     keep = np.isfinite(g).all(axis=1)
     for i in range(steps):
-        if not keep.all():
-            rows, x, g, size, recent = rows[keep], x[keep], g[keep], size[keep], recent[:, keep]
+        rows, x, g, size, recent = _kept(keep, rows, x, g, size, recent)
         if len(rows) == 0:
             break
         keep = np.abs(actions.project(x - unit * g) - x).max(axis=1) > tolerance * width
-        if not keep.all():
-            rows, x, g, size, recent = rows[keep], x[keep], g[keep], size[keep], recent[:, keep]
+        rows, x, g, size, recent = _kept(keep, rows, x, g, size, recent)
         if len(rows) == 0:
             break
         D = actions.project(x - size[:, None] * g) - x
-        y, values = _search(loss, x, D, np.sum(g * D, axis=1), recent.max(axis=0))
-        keep = np.isfinite(values)
-        if not keep.all():
-            rows, x, g, recent = rows[keep], x[keep], g[keep], recent[:, keep]
-            y, values = y[keep], values[keep]
+        y, values = _search(loss, x, D, np.sum(g * D, axis=1), recent.max(axis=1))
+        rows, x, g, recent, y, values = _kept(np.isfinite(values), rows, x, g, recent, y, values)
         new = _slopes(loss, y) if len(rows) else g
         # Barzilai and Borwein: |s|² / s'z with s the step and z the change of the gradient; long where it curves down.
         s, z = y - x, new - g
         length, bend = np.sum(s * s, axis=1), np.sum(s * z, axis=1)
         ratio = length / np.where(bend > 0, bend, 1.0)
         size = np.clip(np.where(bend > 0, ratio, 10 * unit), 1e-10 * unit, 10 * unit)
-        x, g, recent[i % MEMORY] = y, new, values
+        x, g, recent[:, i % MEMORY] = y, new, values
         lower = values < lowest[rows]
         best[rows[lower]], lowest[rows[lower]] = y[lower], values[lower]
         keep = np.isfinite(new).all(axis=1)
     return best, lowest
+
+
+def _kept(keep: Any, *arrays: Any) -> tuple[Any, ...]:
+    """The rows of each that are kept."""
+    return arrays if keep.all() else tuple(array[keep] for array in arrays)
 
 
 def _search(loss: Loss, x: Any, D: Any, slope: Any, ceiling: Any) -> tuple[Any, Any]:

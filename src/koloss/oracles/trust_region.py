@@ -30,7 +30,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, lapack
 from scipy.linalg.blas import ddot, dnrm2
 
-from koloss.core.arrays import as_float, as_points, as_vector, to_numpy, within_floats
+from koloss.core.arrays import as_float, as_quadratic_form, within_floats
 from koloss.oracles.base import Minimum
 
 UNIT = 2.0**-53
@@ -127,41 +127,16 @@ class _Problem:
         return Minimum(points[0], value, gap + smallest, "dual", points, multiplier=mu)
 
 
-# Checks, and units in which nothing overflows.
-
-
 def from_array(matrix: Any, vector: Any, radius: float) -> _Problem:
     """The problem of an array, in units in which nothing overflows."""
-    matrix, largest = _floats("matrix", matrix, 2)
-    rows, columns = matrix.shape
-    if rows != columns or rows == 0:
-        raise ValueError(f"`matrix` must be square and not empty, got shape {matrix.shape}")
-    vector, largest_b = _floats("vector", vector, 1)
-    if len(vector) != len(matrix):
-        raise ValueError(f"`vector` must have length {len(matrix)}, got {len(vector)}")
+    matrix, vector = as_quadratic_form(matrix, vector)
     rho, length = math.frexp(as_float("radius", radius, positive=True))
+    largest, largest_b = (float(np.maximum.reduce(np.abs(x), axis=None)) for x in (matrix, vector))
     sizes = [math.frexp(largest)[1] + 2 * length] if largest > 0 else []
     sizes += [math.frexp(largest_b)[1] + length] if largest_b > 0 else []
     unit = max(sizes, default=0)
     B, h = np.ldexp(matrix, 2 * length - unit), np.ldexp(vector, length - unit - 1)
-    if (B != B.T).any():
-        skew, size = float(np.abs(B - B.T).max()), float(np.abs(B).max())
-        if skew > 1e-8 * size:
-            rule = f"must be symmetric, got entries that differ by {skew / size:.6g} of the largest"
-            raise ValueError(f"`matrix` {rule}")
-        B = (B + B.T) / 2
     return _Problem(B, h, rho, unit, length)
-
-
-def _floats(name: str, value: Any, ndim: int) -> tuple[Any, float]:
-    """A finite array of float64, and its largest absolute entry."""
-    if type(value) is not np.ndarray or value.dtype != np.float64 or value.ndim != ndim:
-        value = as_points(name, value) if ndim == 2 else as_vector(name, value)
-        value = np.asarray(to_numpy(value), dtype=float)
-    largest = float(np.abs(value).max(initial=0.0))
-    if not math.isfinite(largest):
-        raise ValueError(f"`{name}` must be finite, got NaN or infinity among its entries")
-    return value, largest
 
 
 # The eigenvalues of B.

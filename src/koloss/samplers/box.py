@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss.core.arrays import as_count, shown, within_floats
+from koloss.core.arrays import as_count, as_vector, within_floats
 from koloss.core.random import as_generator
 
 
@@ -62,12 +62,8 @@ def quadratic_interval(
     """
     rng = as_generator(rng)
     given = {"curvature": curvature, "slope": slope, "lower": lower, "upper": upper}
-    c, b, lo, hi = np.broadcast_arrays(*(_floats(name, value) for name, value in given.items()))
-    for name, value in (("curvature", c), ("slope", b), ("lower", lo), ("upper", hi)):
-        if value.ndim != 1:
-            raise ValueError(f"`{name}` must be 1-D, got ndim={value.ndim}")
-        if not np.all(np.isfinite(value)):
-            raise ValueError(f"`{name}` must be finite, got NaN or infinity among its entries")
+    rows = (as_vector(name, np.atleast_1d(value)) for name, value in given.items())
+    c, b, lo, hi = np.broadcast_arrays(*(np.asarray(row, dtype=np.float64) for row in rows))
     if np.any(lo > hi):
         i = int(np.argmax(lo > hi))
         raise ValueError(f"`lower` must not exceed `upper`, got {lo[i]:.6g} > {hi[i]:.6g} at {i}")
@@ -82,16 +78,6 @@ def quadratic_interval(
     s = _unit(a, np.where(flip, -right, left), np.where(flip, -left, right), rng)
     t = np.where(flip, hi - s * width, lo + s * width)
     return np.clip(t, lo, hi)  # a last rounding may leave the interval
-
-
-def _floats(name: str, value: Any) -> Any:
-    try:
-        given = np.asarray(value)
-        if given.dtype.kind == "c":
-            raise TypeError
-        return np.atleast_1d(given.astype(np.float64, copy=False))
-    except (OverflowError, TypeError, ValueError) as error:
-        raise TypeError(f"`{name}` must be numbers, got {shown(value)}") from error
 
 
 def _unit(a: Any, g: Any, h: Any, rng: np.random.Generator) -> Any:

@@ -105,15 +105,15 @@ class Draws:
 
 
 class Run:
-    """Several chains: where they start, and how they go on."""
+    """Several chains: where they start, and how they go on; `counts` are size, steps, chains and warm-up."""
 
     def __init__(
-        self, target: Target, actions: Compact, size: Any, *, start: Any, rng: Any, **counts: Any
+        self, target: Target, actions: Compact, counts: tuple[Any, ...], start: Any, rng: Any
     ) -> None:
         self.actions, self.rng = actions, as_generator(rng)
-        self.size, self.steps = as_count("size", size), as_count("steps", counts["steps"])
-        chains = as_count("chains", counts["chains"])
-        self.warmup = as_count("warmup", counts["warmup"], minimum=0)
+        names = ("size", "steps", "chains")
+        self.size, self.steps, chains = map(as_count, names, counts)
+        self.warmup = as_count("warmup", counts[3], minimum=0)
         self.start = _start_points(target, actions, chains, start, self.rng)  # (chains, d)
 
     def draws(self, X: Any, step: Callable[[Any], Any]) -> Draws:

@@ -89,8 +89,7 @@ def hit_and_run(
     actions = as_actions(actions)
     goal = as_target(target, learning_rate, actions.dimension)
     burn = 200 * actions.dimension if warmup is None else warmup
-    counts = {"steps": steps, "chains": chains, "warmup": burn}
-    run = Run(goal, actions, size, start=start, rng=rng, **counts)
+    run = Run(goal, actions, (size, steps, chains, burn), start, rng)
     X, move = run.start, Move(goal, actions)
     for _ in range(run.warmup):
         X = move(X, run.rng)

@@ -96,8 +96,7 @@ def langevin(
     if adapt and warmup == 0:
         raise ValueError("`warmup` must be positive where `step_size` is missing, got 0")
     h = first_step_size(actions) if adapt else as_float("step_size", step_size, positive=True)
-    counts = {"steps": steps, "chains": chains, "warmup": warmup}
-    run = Run(goal, actions, size, start=start, rng=rng, **counts)
+    run = Run(goal, actions, (size, steps, chains, warmup), start, rng)
     move = Move(goal, actions, run.start)
     for i in range(run.warmup):
         probability = move.diffuse(h, run.rng)

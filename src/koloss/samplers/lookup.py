@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
 from koloss.core.arrays import as_count, as_float, take, to_numpy, within_floats
 from koloss.core.random import as_generator
+from koloss.core.snapshot import kept
 from koloss.kernels import (
     KernelLoss,
     Linear,
@@ -20,8 +20,11 @@ from koloss.kernels import (
     Quadratic,
     QuadraticLoss,
 )
+from koloss.kernels.lookup import check_dimension, engine_for, engine_of
+from koloss.samplers.base import Sampler
 from koloss.samplers.box import separable_box
 from koloss.samplers.categorical import categorical
+from koloss.samplers.chains import as_actions
 from koloss.samplers.hit_and_run import hit_and_run
 from koloss.samplers.langevin import langevin
 from koloss.samplers.particles import Particles
@@ -29,51 +32,12 @@ from koloss.samplers.quadratic_ball import QuadraticBall
 from koloss.samplers.quadratic_moments import quadratic_moments
 
 
-class Sampler(abc.ABC):
-    """Draws from exp(-potential) on one action set; the potential changes, and what helped with the last one is kept.
-
-    A potential is a loss, or None for zero; on a finite set it is the array of its values. A sampler has a state, no
-    generator.
-    """
-
-    method: str
-    exact = True  # whether draws follow the density without a Markov chain in between
-
-    @abc.abstractmethod
-    def follow(self, potential: Any, rng: np.random.Generator) -> None:
-        """Go over to another density."""
-
-    @abc.abstractmethod
-    def draw(self, count: int, rng: np.random.Generator) -> Any:
-        """Actions; rows of the set where it is finite."""
-
-    def facts(self) -> dict[str, Any]:
-        """What an operator may want to see."""
-        return {}
-
-    def to_dict(self) -> dict[str, Any]:
-        """What it remembers beside the potential, as plain data."""
-        return {}
-
-    def load(self, data: Mapping[str, Any]) -> None:
-        """Take such data back."""
-        self._check_keys(data)
-
-    def _check_keys(self, data: Mapping[str, Any]) -> None:
-        expected = set(self.to_dict())
-        if set(data) != expected:
-            raise ValueError(f"a sampler must have {expected or 'no state'}, got {data!r}")
-
-    def followed(self) -> tuple[Any, Any] | None:
-        """The potential of the last density and points drawn from it, where these are remembered."""
-        return None
-
-
+@kept
 class OnPoints(Sampler):
     """Rows of a finite set by their probabilities."""
 
     method = "categorical"
-    p: Any  # probabilities of all rows
+    actions: Points
 
     def __init__(self, points: Points) -> None:
         self.actions = points
@@ -84,103 +48,62 @@ class OnPoints(Sampler):
         sums = np.cumsum(p)
         self.p, self._sums = p, sums / sums[-1]
 
-    def draw(self, count: int, rng: np.random.Generator) -> Any:
-        return self._sums.searchsorted(rng.random(count), side="right")
+    def draw(self, size: int, rng: np.random.Generator) -> Any:
+        return self._sums.searchsorted(rng.random(size), side="right")
 
 
 class _OfForm(Sampler):
     """Losses x'Bx + b'x, with exact draws for given B and b."""
 
+    actions: Any
+    _form = None
+
     def __init__(self, actions: Any) -> None:
         self.actions = actions
-        self._form: Any = None
 
     def follow(self, potential: Any, rng: np.random.Generator | None = None) -> None:
         self._form = None if potential is None else potential.quadratic_form()
 
-    def draw(self, count: int, rng: np.random.Generator) -> Any:
+    def draw(self, size: int, rng: np.random.Generator) -> Any:
         if self._form is None:
-            return self.actions.sample(count, rng)
+            return self.actions.sample(size, rng)
         matrix, vector = self._form
-        return self._draw(matrix, vector, count, rng)
+        return self._draw(matrix, vector, size, rng)
 
     @abc.abstractmethod
-    def _draw(self, matrix: Any, vector: Any, count: int, rng: np.random.Generator) -> Any: ...
+    def _draw(self, matrix: Any, vector: Any, size: int, rng: np.random.Generator) -> Any: ...
 
 
+@kept
 class OnBall(_OfForm):
     """Linear and quadratic losses on the ball: exact draws by rejection (theory B6)."""
 
     method = "quadratic_ball"
+    sampler: QuadraticBall
+    acceptance: float = 1.0
 
     def __init__(self, ball: Ball) -> None:
         super().__init__(ball)
-        self.sampler, self.acceptance = QuadraticBall(), 1.0
+        self.sampler = QuadraticBall()
 
-    def _draw(self, matrix: Any, vector: Any, count: int, rng: np.random.Generator) -> Any:
-        draws = self.sampler.draw(-matrix, -vector, count, radius=self.actions.radius, rng=rng)
+    def _draw(self, matrix: Any, vector: Any, size: int, rng: np.random.Generator) -> Any:
+        draws = self.sampler.draw(-matrix, -vector, size, radius=self.actions.radius, rng=rng)
         self.acceptance = draws.acceptance
         return draws.points
 
     def facts(self) -> dict[str, Any]:
         return {"acceptance": self.acceptance}
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"sampler": self.sampler.to_dict(), "acceptance": self.acceptance}
 
-    def load(self, data: Mapping[str, Any]) -> None:
-        self._check_keys(data)
-        self.sampler = QuadraticBall.from_dict(data["sampler"])
-        self.acceptance = as_float("acceptance", data["acceptance"], minimum=0.0)
-
-
+@kept
 class OnBox(_OfForm):
     """Losses whose coordinates are independent on a box: exact draws, one coordinate at a time."""
 
     method = "separable_box"
 
-    def _draw(self, matrix: Any, vector: Any, count: int, rng: np.random.Generator) -> Any:
+    def _draw(self, matrix: Any, vector: Any, size: int, rng: np.random.Generator) -> Any:
         curvature, box = -np.diagonal(matrix), self.actions
-        return separable_box(curvature, -vector, box.lower, box.upper, count, rng=rng)
-
-
-class ByChains(Sampler):
-    """Any losses on a compact set: particles that follow the density from round to round."""
-
-    exact = False
-
-    def __init__(self, actions: Any, particles: int, move: Any) -> None:
-        self.particles = Particles(actions, particles, move=move)
-        self.method = f"particles, {move}"
-
-    def follow(self, potential: Any, rng: np.random.Generator) -> None:
-        if potential is not None:
-            self.particles.follow(potential, rng=rng)
-
-    def draw(self, count: int, rng: np.random.Generator) -> Any:
-        return self.particles.draw(count, rng=rng)
-
-    def facts(self) -> dict[str, Any]:
-        cloud = self.particles
-        if cloud.points is None:  # nobody has asked yet
-            return {}
-        counts = {"resamplings": cloud.resamplings, "restarts": cloud.restarts}
-        return {"effective_size": cloud.effective_size(), **counts}
-
-    def to_dict(self) -> dict[str, Any]:
-        return self.particles.to_dict()
-
-    def load(self, data: Mapping[str, Any]) -> None:
-        self._check_keys(data)
-        mine, theirs = self.particles, Particles.from_dict(data)
-        names = ("actions", "move", "moves", "learning_rate")
-        if len(mine) != len(theirs) or any(getattr(mine, n) != getattr(theirs, n) for n in names):
-            raise ValueError(f"the particles must be {mine!r}, got {theirs!r}")
-        self.particles = theirs
-
-    def followed(self) -> tuple[Any, Any] | None:
-        cloud = self.particles
-        return None if cloud.potential is None else (cloud.potential, cloud.points)
+        return separable_box(curvature, -vector, box.lower, box.upper, size, rng=rng)
 
 
 ENGINES: dict[tuple[Any, Any], Any] = {
@@ -195,13 +118,6 @@ ENGINES: dict[tuple[Any, Any], Any] = {
     (Loss, PositiveBall): hit_and_run,
 }
 """For a family of losses on a kind of set, a sampler whose draws are exact, or the Markov chains for one loss."""
-
-
-def _engine(family: type, actions: ActionSet) -> Any:
-    for (losses, kind), engine in ENGINES.items():
-        if issubclass(family, losses) and isinstance(actions, kind):
-            return engine
-    return None
 
 
 @within_floats("`loss`, `actions` and `learning_rate`")
@@ -224,16 +140,8 @@ def sample(
     """
     eta = as_float("learning_rate", learning_rate, minimum=0.0)
     size, rng = as_count("size", size), as_generator(rng)
-    engine = _engine(type(loss), actions)
-    if engine is None:
-        pairs = ", ".join(f"{family.__name__} on {kind.__name__}" for family, kind in ENGINES)
-        raise TypeError(
-            f"no sampler for {type(loss).__name__} on {type(actions).__name__}; there are: {pairs}"
-        )
-    if loss.dimension != actions.dimension:
-        raise ValueError(
-            f"`loss` must have the dimension of the actions, {actions.dimension}, got {loss.dimension}"
-        )
+    engine = engine_for("sampler", ENGINES, loss, actions)
+    check_dimension(loss, actions)
     if isinstance(actions, Points):
         logs = -eta * to_numpy(loss(actions.X))
         return take(actions.X, categorical(logs, size, rng=rng))
@@ -266,10 +174,13 @@ def sampler_for(
     ('separable_box', 0.02)
     """
     family = getattr(kernel, "loss_family", KernelLoss)
-    engine = _engine(family, actions)
+    engine = engine_of(ENGINES, family, actions)
     if isinstance(actions, Box) and actions.dimension == 1 and family is QuadraticLoss:
         engine = OnBox  # a single coordinate is independent of others
-    return engine(actions) if isinstance(engine, type) else ByChains(actions, particles, move)
+    if isinstance(engine, type):
+        exact: Sampler = engine(actions)
+        return exact
+    return Particles(as_actions(actions), particles, move=move)
 
 
 def moments_for(kernel: Any, actions: ActionSet) -> Any:

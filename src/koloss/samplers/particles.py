@@ -30,8 +30,10 @@ import numpy as np
 from koloss.actions import ActionSet
 from koloss.core.arrays import as_count, as_float, as_int, as_points, as_vector, one_of, to_numpy
 from koloss.core.random import as_generator
+from koloss.core.snapshot import FORMS
 from koloss.errors import SnapshotError
 from koloss.kernels import Loss
+from koloss.samplers.base import Sampler
 from koloss.samplers.categorical import categorical, systematic
 from koloss.samplers.chains import Compact, Target, as_actions, as_target
 from koloss.samplers.hit_and_run import Move as HitAndRun
@@ -39,11 +41,14 @@ from koloss.samplers.langevin import ACCEPTANCE, first_step_size
 from koloss.samplers.langevin import Move as Langevin
 
 VERSION = 2
+MOVES = 5
+"""Markov steps of every particle after a resampling, unless others are asked for."""
+
 STAGES = 1000
 """Parts of one loss after which something must be wrong with it."""
 
 
-class Particles:
+class Particles(Sampler):
     """Weighted population that follows the density ∝ exp(-Σ_t learning_rate_t · loss_t).
 
     It has no generator of its own: every call that draws takes one, and the first such call draws the population.
@@ -86,18 +91,21 @@ class Particles:
     (True, True)
     """
 
+    exact = False
+
     def __init__(
         self,
         actions: Compact,
         size: int,
         *,
         learning_rate: float = 1.0,
-        moves: int = 5,
+        moves: int = MOVES,
         move: Literal["hit-and-run", "diffusion"] = "hit-and-run",
     ) -> None:
         self.actions = as_actions(actions)
         one_of("move", move, ("hit-and-run", "diffusion"))
-        self.move, self._step_size = move, first_step_size(self.actions)
+        self.move, self.method = move, f"particles, {move}"
+        self._step_size = first_step_size(self.actions)
         self.learning_rate = as_float("learning_rate", learning_rate, minimum=0.0)
         self.moves = as_int("moves", moves, minimum=1)
         self.points: Any = None
@@ -137,7 +145,7 @@ class Particles:
         """Weighted mean of the particles, an array of shape (d,)."""
         return self.weights @ self.points
 
-    def draw(self, size: int = 1, *, rng: Any = None) -> Any:
+    def draw(self, size: int = 1, rng: Any = None) -> Any:
         """Particles drawn by their weights, with replacement: an array of shape (size, d)."""
         rng = as_generator(rng)
         self._populate(rng)
@@ -156,8 +164,10 @@ class Particles:
         # The sum refuses another family before anything has changed.
         self._advance(before, before + increment, increment, as_generator(rng))
 
-    def follow(self, potential: Loss, *, rng: Any = None) -> None:
+    def follow(self, potential: Loss | None, rng: Any = None) -> None:
         """Go over to the density ∝ exp(-potential), whatever it was: for rates that change with time."""
+        if potential is None:
+            return
         self._check("potential", potential)
         before = 0.0 * potential if self._potential is None else self._potential
         before._check_family(potential)
@@ -250,6 +260,13 @@ class Particles:
         self._jumps_accepted += jumps.jumps_accepted
         self._jumps_proposed += jumps.jumps_proposed
 
+    def facts(self) -> dict[str, Any]:
+        """Effective size, and how often it was resampled and began again, once there are points."""
+        if self.points is None:
+            return {}
+        counts = {"resamplings": self.resamplings, "restarts": self.restarts}
+        return {"effective_size": self.effective_size(), **counts}
+
     # State as plain data.
 
     def to_dict(self) -> dict[str, Any]:
@@ -306,6 +323,18 @@ class Particles:
 
 
 COUNTS = ("rounds", "resamplings", "restarts")
+
+
+def _of_learner(data: Any) -> Particles:
+    """The population of a learner in a snapshot."""
+    particles = Particles.from_dict(data)
+    if particles.moves != MOVES:  # which might never end
+        raise SnapshotError(f"`moves` must be {MOVES}, got {particles.moves}")
+    particles.stale = bool(data["stale"])
+    return particles
+
+
+FORMS["particles"] = (Particles, lambda one: {**one.to_dict(), "stale": one.stale}, _of_learner)
 
 
 def _effective_size(log_weights: Any) -> float:

@@ -15,14 +15,11 @@ import numpy as np
 from koloss.core.arrays import (
     as_count,
     as_float,
-    as_int,
-    as_points,
-    as_vector,
-    one_of,
-    to_numpy,
+    as_quadratic_form,
     within_floats,
 )
 from koloss.core.random import as_generator
+from koloss.core.snapshot import kept
 from koloss.samplers.envelopes import Angular, Sphere, Split, tilted_envelopes
 
 FUTILE, LEAST = 2**21, 2.0**-16
@@ -37,6 +34,7 @@ class ExactDraws(NamedTuple):
     envelope: str
 
 
+@kept
 class QuadraticBall:
     """Sampler of exp(x'Bx + b'x) on a ball that remembers its last optimum.
 
@@ -51,33 +49,16 @@ class QuadraticBall:
     ((1000, 2), True)
     """
 
-    def __init__(self) -> None:
-        self._tangent: float | None = None  # u₀ of the last angular envelope
-        self._kind, self._calls = "", 0  # which envelope was best, and for how many calls
-
-    def to_dict(self) -> dict[str, Any]:
-        """What it remembers, as plain data."""
-        return {"tangent": self._tangent, "kind": self._kind, "calls": self._calls}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> QuadraticBall:
-        """A sampler that remembers this."""
-        sampler = cls()
-        if set(data) != set(sampler.to_dict()):
-            raise ValueError(
-                f"a sampler must have {', '.join(sampler.to_dict())}, got {list(data)}"
-            )
-        tangent = data["tangent"]
-        sampler._tangent = None if tangent is None else as_float("tangent", tangent)
-        sampler._kind = one_of("kind", data["kind"], ("", "angular", "tilted"))
-        sampler._calls = as_int("calls", data["calls"], minimum=0)
-        return sampler
+    _tangent: float | None = None  # u₀ of the last angular envelope
+    _kind: str = ""  # which envelope was best, ...
+    _calls: int = 0  # ... and for how many calls
 
     def draw(
         self, matrix: Any, vector: Any, size: int, *, radius: float = 1.0, rng: Any = None
     ) -> ExactDraws:
         """Independent, exact draws; see `quadratic_ball`."""
-        matrix, vector, radius = as_quadratic_form(matrix, vector, radius)
+        matrix, vector = as_quadratic_form(matrix, vector)
+        radius = as_float("radius", radius, positive=True)
         size, rng = as_count("size", size), as_generator(rng)
         sphere, axes, order = _lifted(matrix * radius**2, vector * radius)
         best = self._envelope(sphere)
@@ -156,15 +137,3 @@ def quadratic_ball(
     (True, True)
     """
     return QuadraticBall().draw(matrix, vector, size, radius=radius, rng=rng).points
-
-
-def as_quadratic_form(matrix: Any, vector: Any, radius: float) -> tuple[Any, Any, float]:
-    """Checked B, b and radius of exp(x'Bx + b'x) on the ball."""
-    matrix = to_numpy(as_points("matrix", matrix)).astype(float)
-    if matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"`matrix` must be square, got shape {matrix.shape}")
-    skew = float(np.max(np.abs(matrix - matrix.T)))
-    if skew > 1e-8 * float(np.max(np.abs(matrix))):
-        raise ValueError(f"`matrix` must be symmetric, got entries that differ by {skew:.6g}")
-    vector = to_numpy(as_vector("vector", vector, length=len(matrix))).astype(float)
-    return (matrix + matrix.T) / 2, vector, as_float("radius", radius, positive=True)

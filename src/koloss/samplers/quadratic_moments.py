@@ -25,8 +25,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from koloss.core.arrays import one_of, within_floats
-from koloss.samplers.quadratic_ball import as_quadratic_form
+from koloss.core.arrays import as_float, as_quadratic_form, one_of, within_floats
 
 SLOPE = 0.8
 """Slope of the path's asymptotes; at most 1."""
@@ -135,7 +134,8 @@ def quadratic_moments(matrix: Any, vector: Any, *, radius: float = 1.0) -> Quadr
     >>> round(math.exp(moments.log_normalizer) / exact, 12)
     1.0
     """
-    matrix, vector, radius = as_quadratic_form(matrix, vector, radius)
+    matrix, vector = as_quadratic_form(matrix, vector)
+    radius = as_float("radius", radius, positive=True)
     largest = max(float(np.abs(matrix).max()) * radius**2, float(np.abs(vector).max()) * radius)
     if largest > LARGEST:
         raise ValueError(

@@ -19,11 +19,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from koloss.core.snapshot import seal, state_from_bytes, state_to_bytes, unseal
 from koloss.errors import SnapshotError, StoreError
 from koloss.learners import BanditExpWeights, Decision, Decisions, InsuredBandit
 from koloss.learners.base import Learner
 from koloss.learners.ledger import new_mark
-from koloss.learners.snapshots import seal, state_from_bytes, state_to_bytes, unseal
 from koloss.studies.settings import StudySettings, change
 from koloss.studies.store import EPOCH, KINDS, Event, Snapshot
 
@@ -60,7 +60,8 @@ def _on_its_own(learner: Learner[Any, Any]) -> dict[str, Any]:
     if len(learner.ledger):  # whose decisions may still be told
         return state
     data = unseal(kind, state)
-    return seal(kind, {**data, "ledger": {**data["ledger"], "mark": new_mark()}})
+    data["identity"] = data["learner"]["ledger"]["Ledger"]["mark"] = new_mark()
+    return seal(kind, data)
 
 
 def copied(policy: Any) -> Any:

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from koloss.core.snapshot import state_from_bytes
 from koloss.errors import LossOutOfBounds, SnapshotError
 from koloss.learners import Decision, Decisions
 from koloss.learners.base import Learner
-from koloss.learners.snapshots import state_from_bytes
 from koloss.studies.platform import PLATFORM
 from koloss.studies.state import PolicyMissing, State, copied
 from koloss.studies.store import KINDS, Event, Snapshot, Store, check_findable, open_store

@@ -8,7 +8,6 @@ import pytest
 import koloss as kl
 from tests.learners.bandit.test_contexts import (
     LAWS,
-    PRICES,
     learner_of,
     linear_losses,
     mean_change,
@@ -119,10 +118,6 @@ def test_snapshots_and_params():
         (lambda: learner_of(stock(MASKS[:, :4])), "`allowed` of `contexts` must have 5 columns.*got 4"),
         (lambda: learner_of(stock(), horizon=None), "each context has a learner of its own"),
         (lambda: learner_of(kl.Contexts(["a"], allowed=[[1, 0, 0, 0, 1]])), "one context is given"),
-        (
-            lambda: kl.InsuredBandit(PRICES, kl.Gaussian(0.5), horizon=500, loss_range=(0, 1), contexts=stock()),
-            "where a policy is insured",
-        ),
         (
             lambda: kl.BanditExpWeights(kl.Box([0], [1]), kl.Gaussian(0.5), horizon=500, loss_range=(0, 1), contexts=stock()),
             "`actions` must be Points where `contexts` allow some",

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import NoDistribution, SnapshotError, UnknownDecision
+from koloss.errors import NoDistribution, UnknownDecision
 from koloss.learners.bandit.exp2 import Exp2
 from koloss.learners.bandit.pairs import in_context, pairs_engine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shared import SharedExp2
 from tests.support import inside
-from tests.support.forging import forged
 from tests.support.statistics import agrees, by_counts, differs
 
 PRICES = kl.Points(np.linspace(0, 1, 5)[:, None])
@@ -341,23 +340,6 @@ def test_looking_changes_nothing(law):
     assert learner.state()["digest"] == before
     decision = learner.ask(context=0)
     assert decision.probability == law[decision.index]
-
-
-@pytest.mark.parametrize(
-    "path, value, message",
-    [
-        ("settings.order", "any", r"no other keys than those of its kind, got \['order'\]"),
-        ("ledger.contexts", np.array([2]), "must be those of the pairs"),
-        ("ledger.keys", np.array([20]), "must hold numbers from 0 to 19"),
-        ("learner.kind", "apart", "must be one of 'shared'"),
-    ],
-)
-def test_what_was_changed_and_sealed_again_is_refused(path, value, message):
-    learner = learner_of()
-    play(learner, 9)
-    learner.ask(context=0)
-    with pytest.raises(SnapshotError, match=message):
-        kl.BanditExpWeights.from_state(forged(learner.state(), path, value))
 
 
 def test_contexts_and_actions_of_spaces():

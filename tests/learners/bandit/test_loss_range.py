@@ -11,7 +11,6 @@ import pytest
 import koloss as kl
 from koloss.errors import LossOutOfBounds
 from koloss.learners.bandit.loss_range import LossRange
-from koloss.learners.reading import Reader
 from tests.support import inside
 
 LINE = kl.Points(np.linspace(0, 1, 24)[:, None])
@@ -355,10 +354,8 @@ def test_of_one_loss_nobody_knows_the_range(kind):
     assert learner.guarantee().random is not None
 
 
-def test_interval_as_data():
+def test_one_loss_has_no_width():
     seen = LossRange(-0.5, 0.5, learned=True)
     assert not seen.known
     seen.hear([3.0])
     assert (seen.center, seen.factor) == (3.0, 0.0)
-    stated = LossRange(-0.5, 0.5, learned=True)
-    assert LossRange.from_dict(Reader(seen.to_dict()), stated) == seen

@@ -246,6 +246,3 @@ def test_insured_learners_add_their_account_and_what_the_robust_learner_estimate
     learner.withdraw([0])
     with pytest.raises(ValueError, match="added or withdrawn"):
         learner.guarantee(realised=True)
-    segments = kl.InsuredBandit(POINTS, kl.Quadratic(), horizon=3000, loss_range=(0, 2), contexts=kl.Contexts(["a", "b"]))  # fmt: skip
-    with pytest.raises(ValueError, match="`realised` must be False with contexts"):
-        segments.guarantee(realised=True)

@@ -7,7 +7,6 @@ import pytest
 
 import koloss as kl
 from koloss.learners.full.expansion import Expansion
-from koloss.learners.reading import Reader
 
 KERNELS = [kl.Gaussian(0.5), kl.Matern(2.5, 0.7), kl.Polynomial(3), kl.Gaussian(0.05)]
 
@@ -82,14 +81,3 @@ def test_negative_control_half_the_error_is_too_little():
         total.add(loss, 0.05)
     error = float(np.max(np.abs(total.loss(X) - sum(loss(X) for loss in losses))))
     assert total.spent / 1000 < error <= total.spent
-
-
-def test_plain_data_goes_on_exactly():
-    kernel = kl.Gaussian(0.5)
-    one = Expansion.empty(kernel, 2, size=1.0)
-    add_many(one, kernel, 90, seed=6)
-    two = Expansion.empty(kernel, 2, size=1.0).loaded(Reader(one.to_dict()))
-    add_many(one, kernel, 90, seed=7)
-    add_many(two, kernel, 90, seed=7)
-    assert one.loss == two.loss
-    assert one.spent == two.spent

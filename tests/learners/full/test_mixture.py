@@ -8,7 +8,6 @@ import pytest
 import koloss as kl
 from koloss.learners.full import mixture as module
 from koloss.learners.full.mixture import NEGLIGIBLE, Mixture
-from koloss.learners.reading import Reader
 from tests.support import inside
 from tests.support.statistics import agrees, by_counts, differs
 
@@ -102,19 +101,6 @@ def test_a_step_of_size_one_leaves_one_atom():
     assert mixture.weights.tolist() == [1.0]
     mixture.mix(0.25, np.array([10.0]))
     np.testing.assert_allclose(mixture.weights, [0.75, 0.25], rtol=1e-15)
-
-
-@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 200])
-def test_snapshots_go_on_exactly(count):
-    original = mixed(STEPS["random"][:count])
-    data = original.to_dict()
-    again = Mixture.from_dict(Reader(data), data["rows"])
-    for i, gamma in enumerate(STEPS["random"][count:]):
-        for mixture in (original, again):
-            mixture.mix(gamma, np.array([-float(i)]))
-    np.testing.assert_array_equal(again.atoms, original.atoms)
-    np.testing.assert_array_equal(again.weights, original.weights)
-    np.testing.assert_array_equal(data["rows"], mixed(STEPS["random"][:count]).atoms)  # a copy
 
 
 @pytest.mark.parametrize("kept", [0, 90, module.KEPT])

@@ -13,7 +13,7 @@ from tests.support import inside
 
 def stage_of(learner):
     """The stage in play: a policy under watch, or exponential weights."""
-    return learner._stage
+    return inside.stage(learner).playing
 
 
 def is_robust(learner):

@@ -14,6 +14,7 @@ from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.explorer import JUMP
 from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import Ucb
 from koloss.learners.insured.watched import Watched
 from koloss.learners.ledger import Ledger
@@ -44,7 +45,7 @@ def make_stage(exploration=None, *, cap=math.inf, budget=1e9, kind=Watched):
     unit = budget / math.sqrt(1000)
     allowance = Allowance(1.0, 0.5, unit, 1000, 0, cap, overdraft=math.inf)
     points, forecaster = np.arange(N)[:, None], Forecaster(first.features)
-    return kind(points, Ucb(0.3), forecaster, first, allowance, Account(N))
+    return kind(points, Ucb(0.3), forecaster, first, allowance, Account(N), Pending(forecaster))
 
 
 class Fixed(Watched):

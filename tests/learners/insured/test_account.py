@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from koloss.errors import SnapshotError
 from koloss.learners.insured.account import Account
-from koloss.learners.reading import Reader
 from tests.learners.insured.small_games import HALF, account_at
 
 ROUNDING = 1e-9
@@ -319,32 +317,6 @@ def test_holds_says_whether_the_promise_is_kept():
     assert account.holds(0.0, math.inf)
     assert not account.holds(10.9, 0)
     assert not account.holds(9.0, 1.9)
-
-
-def test_snapshot():
-    account = account_at([1.5, -2.0], 3)
-    data = account.to_dict()
-    account.enter(0.5, np.zeros(2), 1.0)
-    again = Account.from_dict(Reader(data), 2)
-    assert again.total.tolist() == [1.5, -2.0]
-    assert again.outstanding == 3
-    again.enter(0.5, np.zeros(2), 1.0)
-    assert again.total.tolist() == account.total.tolist()
-    assert data["total"].tolist() == [1.5, -2.0]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"total": np.zeros(3)},
-        {"total": np.array([math.nan, 0])},
-        {"total": np.array([-math.inf, 0])},
-        {"outstanding": -1},
-    ],
-)
-def test_a_damaged_snapshot_is_refused(change):
-    with pytest.raises(SnapshotError, match=f"`{next(iter(change))}`"):
-        Account.from_dict(Reader(Account(2).to_dict() | change), 2)
 
 
 def test_room_and_rescale():

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import SnapshotError
 from koloss.learners.insured.chances import CHANCE, REST, ROOM, Chances
-from koloss.learners.reading import Reader
 from tests.learners.insured.games import Always, make
 from tests.learners.insured.inside import is_robust, resumed
 from tests.support import inside
@@ -50,21 +48,6 @@ def test_every_further_stop_doubles_the_rest():
     for _ in range(100):
         chances.stopped(0)
     assert chances.rest(0) == 100 * 2**40  # and no more than that
-
-
-def test_snapshot():
-    chances = Chances()
-    chances.stopped(5)
-    chances.put_down([9, 10], 2)
-    chances.compare(0.5)
-    data = chances.to_dict()
-    again = Chances.from_dict(Reader(data), 3)
-    assert again.to_dict() == data
-    again.chosen[9] = 0
-    assert data["chosen"] == [[9, 2], [10, 2]]
-    for change in ({"spread": "1"}, {"stops": -1}, {"chosen": [[9, 3]]}, {"gain": math.nan}):
-        with pytest.raises(SnapshotError, match=f"`{next(iter(change))}"):
-            Chances.from_dict(Reader({**data, **change}), 3)
 
 
 LINE = kl.Points(np.linspace(0, 1, 10)[:, None])

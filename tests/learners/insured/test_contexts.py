@@ -1,4 +1,4 @@
-"""The insured learner with contexts: who plays where, what is asked of policies, what is promised, and what is refused."""
+"""The insured learner with contexts: a stage for each, what is asked of policies, what is promised, and that all a stage can do goes on."""
 
 from __future__ import annotations
 
@@ -10,29 +10,13 @@ import pytest
 
 import koloss as kl
 from koloss.errors import NoDistribution, PolicyError
-from koloss.learners.insured.bets import Bets
-from koloss.learners.insured.in_turn import InTurn
-from koloss.learners.insured.segments import OneByOne, Together
 from tests.learners.insured.inside import digest
 from tests.support import inside
-from tests.support.clauses import remarks
-from tests.support.forging import sealed
+from tests.support.clauses import marks
 
-SEGMENTS = kl.Contexts(["small", "medium", "large"], weights=[0.5, 0.3, 0.2])
+SEGMENTS = kl.Contexts(["small", "medium", "large"])
 PRICES = kl.Points(np.linspace(0, 1, 6)[:, None])
 C, K = 3, 6
-
-ONE_BY_ONE = {"premium": 4.0}  # with few actions one budget for all would cost less
-TOGETHER = {"premium": 0.75}
-ANY_ORDER = kl.Contexts(SEGMENTS.labels)
-IN_TURN = {"contexts": ANY_ORDER}
-MANNERS = {"one by one": ONE_BY_ONE, "together": TOGETHER, "in turn": IN_TURN}
-KINDS = {"one by one": OneByOne, "together": Together, "in turn": InTurn}
-
-
-@pytest.fixture(params=list(MANNERS))
-def manner(request):
-    return request.param
 
 
 def make(contexts=SEGMENTS, actions=PRICES, kernel=None, **settings):
@@ -99,46 +83,35 @@ class Worst(Listens):
         return int(self.losses(self.t - 1)[SEGMENTS.find(context)].argmax())
 
 
-# Which theorem, and what it promises.
+# What is promised.
 
 
-def test_the_theorem_is_decided_before_play(manner):
-    learner = make(**MANNERS[manner])
-    assert isinstance(inside.game_of_contexts(learner).play.watch, KINDS[manner])
-    names = {"one by one": "F6.6c", "together": "F6.6", "in turn": "F6.7 insured"}
-    assert learner.guarantee().theorems[0] == names[manner]
-    before = learner.guarantee().terms
+def test_the_promise_is_that_of_the_stages():
+    """Theorem F6.11: the budgets of all stages, each for its share of the horizon, and the robust learners' bounds in any order."""
+    learner = make(horizon=6000)
+    promise = learner.guarantee()
+    assert promise.theorems[:2] == ("F6.11 insured", "F6.11")
+    plain = kl.InsuredBandit(PRICES, kl.Gaussian(0.4), horizon=2000, loss_range=(0, 1))
+    alone = plain.guarantee()
+    assert promise.terms["budget"] == pytest.approx(3 * alone.terms["budget"])
+    engine = inside.stage(learner).robust.engine
+    once = engine.problem.terms(engine.rates.learning_rate, engine.rates.kappa, rounds=6000)
+    robust = once["exploration"] + once["variance"] + 3 * once["prior"]
+    assert promise.terms["robust learner"] == pytest.approx(robust)
+    # Where rounds are shared out evenly this is what three learners apart would have, without their taking over late.
+    assert robust == pytest.approx(3 * sum(v for k, v in once.items() if k != "prior") / 3 + 3 * once["prior"] - once["bias"])  # fmt: skip
+    before = promise.terms
     play(learner, kind, 50)
     assert learner.guarantee().terms == before
     assert learner.guarantee().valid
 
 
-def test_the_bound_that_is_printed_is_the_smaller_one():
-    """With more premium one budget for all would cost more, and segments are handed over one at a time."""
-    bounds = {}
-    for premium in (0.2, 0.75, 4.0):
-        learner = make(premium=premium, horizon=20_000)
-        numbers = inside.game_of_contexts(learner).plan.numbers
-        one = numbers.largest + (numbers.exploiting + 1) / 2
-        together = premium * numbers.scale
-        assert (numbers.kind == "together") == (together < one)
-        terms = learner.guarantee().terms
-        bounds[premium] = terms["budget"] + terms.get("jumps", 0.0) - 0.5 * numbers.scale
-        assert bounds[premium] == pytest.approx(min(one, together))
-    assert bounds[0.2] < bounds[0.75] < bounds[4.0]
-
-
-def test_the_promise_adds_up_to_the_theorem():
-    """Theorem F6.6c: (1 + β + 2/log K)B + (|S| + 1)/2 at most, but for the error of the features and of the design."""
-    learner = make(**ONE_BY_ONE, horizon=50_000, trigger=0.7)
-    n = inside.game_of_contexts(learner).plan.numbers
-    terms = dict(learner.guarantee().terms)
-    bias = terms.pop("bias")
-    most = (1 + 0.7 + 2 / np.log(K)) * n.scale + (n.exploiting + 1) / 2
-    assert sum(terms.values()) <= most * 1.005
-    m, eps = learner.rank, learner.epsilon
-    assert bias <= eps * 50_000 * (1 + np.sqrt(1.005 * m) + 3 + np.sqrt(m))
-    assert bias >= eps * 50_000 * (3 + np.sqrt(m))
+def test_shares_are_not_needed():
+    """With the same coins a learner that is told them plays and promises the same."""
+    known = make(kl.Contexts(SEGMENTS.labels, weights=[0.5, 0.3, 0.2]))
+    left, right = play(known, kind, 80), play(make(), kind, 80)
+    assert left == right
+    assert known.guarantee().total == make().guarantee().total
 
 
 def hostile(learner):
@@ -158,11 +131,8 @@ def switching(learner):
 def exact_regret(learner, losses, rounds, order):
     """Pseudo-regret by the laws of every round, against the best mapping; contexts in turn, or by their weights."""
     names, lost, total = SEGMENTS.labels, 0.0, np.zeros((C, K))
-    law = np.array(SEGMENTS.weights)
-    drawn = contexts_of(rounds) if order == "independent" else [t % C for t in range(rounds)]
-    for t, c in enumerate(drawn):
-        if order == "any":
-            law = np.eye(C)[c]
+    for t, c in enumerate(ORDERS[order](rounds)):
+        law = np.eye(C)[c]
         each = losses(t)
         chances = np.array([learner.distribution_for(name) for name in names])
         lost += law @ np.sum(chances * each, axis=1)
@@ -177,34 +147,40 @@ def extreme(learner):
     return lambda t: np.tile(np.eye(K)[0], (C, 1))
 
 
+ORDERS = {
+    "drawn": contexts_of,
+    "in turn": lambda rounds: [t % C for t in range(rounds)],
+    "late": lambda rounds: [0 if t < rounds // 2 else 1 + t % 2 for t in range(rounds)],
+    "one": lambda rounds: [1] * rounds,
+}
 GAMES = [(hostile, "ucb"), (switching, "ucb"), (switching, Worst), (extreme, Worst)]
 
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.slow
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("game, policy", GAMES)
-def test_the_regret_is_within_the_bound(manner, game, policy):
+def test_the_regret_is_within_the_bound(order, game, policy):
     """Tabular features, so that any losses are of the class. Uninsured, the worst policy loses more than the bound."""
-    rounds = 700
-    settings = {"horizon": rounds, "kernel": kl.White()}
-    settings |= {"context_kernel": kl.White(), **MANNERS[manner]}
+    rounds = 900
+    settings = {"horizon": rounds, "kernel": kl.White(), "context_kernel": kl.White()}
+    settings |= {"trigger": 0.25, "premium": 0.75}
     learner = make(**settings)
     losses = game(learner)
     if policy is Worst:
         learner = make(**settings, policy=Worst(losses))
-    regret = exact_regret(learner, losses, rounds, learner.settings.ordered)
-    most = sum(learner.guarantee().terms.values())
-    assert regret <= most < rounds
-    if policy is Worst:
-        assert learner.diagnostics.alarms
+    regret = exact_regret(learner, losses, rounds, order)
+    assert regret <= sum(learner.guarantee().terms.values())
     if game is extreme:  # each round that the policy plays costs 1
-        assert most < rounds
+        assert learner.diagnostics.alarms
+    for stage in learner._stages:
+        assert stage.account.holds(stage.budget, 0.0)
 
 
 @pytest.mark.slow
 def test_a_segment_that_turns_is_handed_over_alone():
     """From round 500 on the likeliest price of "medium" loses; the others stay with the policy."""
-    learner = make(**ONE_BY_ONE)
+    learner = make()
 
     def turning(t):
         losses = kind(t)
@@ -216,20 +192,34 @@ def test_a_segment_that_turns_is_handed_over_alone():
     play(learner, turning, 1500)
     seen = learner.diagnostics
     assert [one.playing for one in seen.segments] == ["ucb", "robust", "ucb"]
-    (alarm,) = seen.alarms
-    assert alarm.context == 1
-    assert alarm.round > 500
-    assert "medium was handed over" in str(learner.guarantee())
+    assert {alarm.context for alarm in seen.alarms} == {1}
+    assert seen.alarms[0].round > 500
+    assert "in context medium the policy 'ucb' was stopped" in str(learner.guarantee())
     assert "medium: robust plays" in str(seen)
     assert learner.guarantee().valid
+
+
+@pytest.mark.slow
+def test_estimates_of_a_context_do_not_move_by_losses_of_others():
+    learner = make(trigger=0.1, premium=0.2)
+    learner.hand_over(context="large")
+    play(learner, kind, 60)
+    before = [stage.account.total.copy() for stage in learner._stages]
+    sums = inside.stage(learner, 2).robust.exp2.theta.copy()
+    for t in range(30):
+        decision = learner.ask(context="medium")
+        learner.tell(decision, float(kind(t)[1, decision.index]))
+    assert np.array_equal(before[0], inside.stage(learner, 0).account.total)
+    assert not np.array_equal(before[1], inside.stage(learner, 1).account.total)
+    assert np.array_equal(sums, inside.stage(learner, 2).robust.exp2.theta)
 
 
 # Policies.
 
 
-def test_policies_are_asked_once_a_round_for_the_context_at_hand(manner):
+def test_policies_are_asked_once_a_round_for_the_context_at_hand():
     policy = Listens()
-    learner = make(policy=policy, **MANNERS[manner])
+    learner = make(policy=policy)
     played = play(learner, kind, 60)
     names = SEGMENTS.labels
     assert policy.asked == [names[c] for c, _ in played]
@@ -249,7 +239,7 @@ def test_looking_asks_the_policy_once_and_keeps_the_proposal():
 
 def test_whoever_was_handed_over_is_not_asked():
     policy = Listens()
-    learner = make(policy=policy, **ONE_BY_ONE)
+    learner = make(policy=policy)
     learner.hand_over(context="small")
     play(learner, kind, 100)
     assert set(policy.asked) == {"medium", "large"}
@@ -261,7 +251,7 @@ def test_whoever_was_handed_over_is_not_asked():
 
 def test_coordinates_are_shown_where_there_are_no_labels():
     policy = Listens()
-    learner = make(kl.Contexts([[0.0, 1.0], [1.0, 0.5]], weights=[0.5, 0.5]), policy=policy)
+    learner = make(kl.Contexts([[0.0, 1.0], [1.0, 0.5]]), policy=policy)
     learner.ask(context=1)
     assert policy.asked[0].tolist() == [1.0, 0.5]
 
@@ -308,21 +298,20 @@ def test_the_library_s_policies_find_the_best_price_of_every_segment(policy):
     assert laws.argmax(axis=1).tolist() == found
 
 
-@pytest.mark.usefixtures("patient")
 def test_laws_of_a_policy_are_played():
     law = np.array([0.0, 0.5, 0.5, 0.0, 0.0, 0.0])
-    learner = make(policy=Listens(law), **ONE_BY_ONE)
-    rate = inside.game_of_contexts(learner).play.watch.rate(0)
+    learner = make(policy=Listens(law))
     p = learner.distribution_for("small")
-    assert np.all(p[1:3] >= 0.5 * (1 - rate))
-    assert p.sum() == pytest.approx(1)
+    weights = inside.first_exploration(learner).weights
+    rate = (p[0] / weights[0]).item()
+    assert 0 < rate < 0.5
+    assert p == pytest.approx(rate * weights + (1 - rate) * law)
     decision = learner.ask(context="small")
-    assert decision.probability == p[decision.index]
+    assert decision.probability == pytest.approx(p[decision.index])
 
 
-def test_rewards_are_losses_turned_around(manner):
-    settings = MANNERS[manner]
-    left, right = make(**settings), make(**settings, goal="maximize", loss_range=(-1, 0))
+def test_rewards_are_losses_turned_around():
+    left, right = make(), make(goal="maximize", loss_range=(-1, 0))
     for t, c in enumerate(contexts_of(200)):
         name = SEGMENTS.labels[c]
         one, other = left.ask(context=name), right.ask(context=name)
@@ -333,92 +322,257 @@ def test_rewards_are_losses_turned_around(manner):
     assert "reward" in str(right.guarantee())
 
 
-def test_a_policy_in_doubt_explores_more_where_it_is():
-    """Where it does worse than exploration; what is explored beyond its due is the policy's own for the estimates."""
-    worse = Bets(policy_mean=0.4, explored_mean=-0.1, policy_rounds=40, explored_rounds=40)
-    better = Bets(policy_mean=-0.4, explored_mean=0.1, policy_rounds=40, explored_rounds=40)
-    learner = make(policy=Listens(3), **ONE_BY_ONE)
-    footing = inside.game_of_contexts(learner).play.watch.footing
-    inside.game_of_contexts(learner).play.bets = [worse, better, better]
-    rates = np.array([0.25, *footing.rates[1:]])
-    laws = [learner.distribution_for(name)[3] for name in SEGMENTS.labels]
-    assert laws == pytest.approx(1 - rates + rates * footing.weights[:, 3])
-    watched = inside.game_of_contexts(make(policy=Listens(3), **ONE_BY_ONE)).play
-    assert watched.strays(0) > 0  # before anything was explored
-    keys = [watched._one(0, 3, coin, True)[::2] for coin in (0.001, 0.2, 0.9)]
-    assert [(key < 0, strayed) for key, strayed in keys] == [
-        (True, False),
-        (False, True),
-        (False, False),
-    ]
-
-
 # By hand.
 
 
-def test_second_chances_are_counted():
-    learner = make(**ONE_BY_ONE)
-    before = learner.guarantee()
+def test_hand_over_and_second_chances_by_hand():
+    learner = make()
     learner.hand_over(context="large")
-    play(learner, kind, 50)
+    assert [one.playing for one in learner.diagnostics.segments] == ["ucb", "ucb", "robust"]
+    play(learner, kind, 40)
     learner.re_arm(context="large")
     learner.re_arm(context="large")  # it plays already
-    play(learner, kind, 50)
+    before = learner.guarantee().total
     assert [one.playing for one in learner.diagnostics.segments] == ["ucb"] * 3
-    n, watch = (
-        inside.game_of_contexts(learner).plan.numbers,
-        inside.game_of_contexts(learner).play.watch,
-    )
-    more = watch.budgets[2] + 0.6 + 0.2 * n.largest
-    assert learner.guarantee().terms["second chances"] == pytest.approx(more)
-    assert sum(learner.guarantee().terms.values()) == pytest.approx(
-        sum(before.terms.values()) + more
-    )
-
-
-def test_rows_sleep_while_the_policy_plays():
-    learner = make(**ONE_BY_ONE)
-    learner.hand_over(context="large")
-    play(learner, kind, 50)
-    learner.re_arm(context="large")
-    sums = inside.game_of_contexts(learner).play.robust.sums.copy()
-    play(learner, kind, 50)
-    assert np.array_equal(inside.game_of_contexts(learner).play.robust.sums, sums)
-
-
-@pytest.mark.parametrize("manner", ["together", "in turn"])
-def test_all_are_handed_over_at_once_and_stay_so(manner):
-    learner = make(**MANNERS[manner])
-    with pytest.raises(ValueError, match="`context` must be left out: these contexts are watched"):
-        learner.hand_over(context="small")
-    learner.hand_over()
+    assert [(one.context, one.reason) for one in learner.diagnostics.alarms] == [
+        (2, "operator")
+    ] * 2
+    learner.pause()
     assert {one.playing for one in learner.diagnostics.segments} == {"robust"}
-    with pytest.raises(ValueError, match="and stay handed over"):
-        learner.re_arm()
-    play(learner, kind, 30)
-    assert learner.guarantee().valid
+    play(learner, kind, 20)
+    learner.re_arm()
+    assert [one.playing for one in learner.diagnostics.segments] == ["ucb"] * 3
+    assert learner.guarantee().total == before  # budgets are those of the whole game
+    with pytest.raises(ValueError, match="`context` must be one of"):
+        learner.hand_over(context="huge")
 
 
-def test_a_game_too_short_to_insure_is_played_robustly(manner):
-    learner = make(**MANNERS[manner], horizon=1)
-    assert {one.playing for one in learner.diagnostics.segments} <= {"robust", "exploration"}
-    assert {one.reason for one in learner.diagnostics.alarms} <= {"short"}
+def test_a_policy_comes_back_on_evidence_where_it_was_stopped():
+    learner = make(trigger=2.0)
+    stage = inside.stage(learner, 1)
+    stage.take_over("evidence", 0)
+    assert stage.may_return
+    assert not inside.stage(learner, 0).may_return
+    decision = learner.ask(context="medium")
+    assert set(stage.chances.chosen) == {decision.id}
+    learner.tell(decision, 0.5)
+    stage.chances.since = -1000
+    stage.chances.gain, stage.chances.spread = 1000.0, 1.0
+    learner.tell(learner.ask(context="medium"), 0.5)
+    assert stage.is_watched
+    assert learner.alarms[-1].reason == "forecast"
+
+
+def test_a_game_too_short_to_insure_is_played_robustly():
+    learner = make(horizon=3)
+    assert {one.playing for one in learner.diagnostics.segments} == {"robust"}
+    assert {one.reason for one in learner.diagnostics.alarms} == {"short"}
     assert "budget" not in learner.guarantee().terms
-    play(learner, kind, 1)
+    play(learner, kind, 3)
+    assert learner.guarantee().is_trivial
+
+
+# All that a stage can do.
+
+COMBINATIONS = {
+    "no horizon": {"horizon": None},
+    "no horizon, thompson": {"horizon": None, "policy": "thompson"},
+    "delay": {"delay": 4},
+    "hold": {"hold": 3},
+    "shares": {"shares": {0: (0.1, 0.5)}},
+    "learned range": {"loss_range": "learn"},
+    "learned range, no horizon": {"loss_range": "learn", "horizon": None},
+    "clipped": {"loss_range": (0, 0.3), "outside": "clip"},
+    "another kernel for the insurance": {"robust_kernel": kl.Quadratic()},
+    "any losses": {"robust_kernel": "any"},
+    "ridge": {"ridge": 0.1},
+    "epochs": {"batch": 4},
+    "absent": {"absent": [1]},
+    "rewards": {"goal": "maximize"},
+    "auto": {"kernel": "auto"},
+    "one kernel on pairs": {"kernel": kl.Gaussian(0.5), "context_kernel": "pairs"},
+    "a kernel on contexts": {"context_kernel": kl.Gaussian(2.0)},
+    "contexts of different size": {
+        "contexts": kl.Contexts([[1.0], [2.0], [3.0]]),
+        "kernel": kl.Gaussian(0.4),
+        "context_kernel": kl.Linear(),
+    },
+    "allowed": {"contexts": kl.Contexts(SEGMENTS.labels, allowed=np.arange(6) < [[6], [3], [4]])},
+}
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_what_a_stage_can_do_works_with_contexts(name):
+    """Played by the policy and by the robust learner, stopped and started, promised and resumed exactly."""
+    learner = make(**COMBINATIONS[name])
+    contexts = learner.settings.contexts
+    names = contexts.labels or contexts.X
+    high = 0.3 if name == "clipped" else 1.0
+
+    def rounds(one, start):
+        for t in range(start, start + 25):
+            decision = one.ask(context=names[(t * t) % C])
+            one.tell(decision, min(high, float(kind(t)[(t * t) % C, decision.index])))
+
+    rounds(learner, 0)
+    learner.hand_over(context=names[1])
+    rounds(learner, 25)
+    waiting = learner.ask(context=names[1])
+    again = kl.InsuredBandit.from_state(learner.state())
+    assert digest(again) == digest(learner)
+    for one in (learner, again):
+        one.tell(waiting.id, 0.2)
+        one.re_arm(context=names[1])
+        rounds(one, 50)
+    assert digest(again) == digest(learner)
+    promise = learner.guarantee()
+    assert promise.valid
+    assert "F6.11 insured" in promise.theorems
+    assert learner.diagnostics.rounds == 76
+    for one in names:
+        assert learner.distribution_for(one).sum() == pytest.approx(1)
+        assert learner.recommend(one).index is not None
+
+
+def test_contexts_that_are_alike_share_an_engine():
+    stages = make()._stages
+    assert stages[0].engine is stages[1].engine is stages[2].engine
+    different = make(**COMBINATIONS["contexts of different size"])._stages
+    assert different[0].engine is not different[1].engine
+    assert different[0].robust.horizon + different[1].robust.horizon < 3000
+
+
+def test_late_losses_of_several_contexts():
+    """They are told in any order; contexts must not depend on what was not received, and the promise says so."""
+    learner = make()
+    waiting = []
+    for t in range(60):
+        waiting.append((learner.ask(context=SEGMENTS.labels[t % C]), t % C))
+        if len(waiting) == 9:
+            for decision, c in waiting[::-1]:
+                learner.tell(decision, float(kind(t)[c, decision.index]))
+            waiting.clear()
+    promise = learner.guarantee()
+    assert promise.valid
+    assert marks(promise)["late order"] is marks(promise)["unopened"] is None
+    assert promise.terms["unheard"] == C * 2
+    assert marks(make().guarantee())["any order"] is None
+
+
+def test_batches_have_a_law_for_each_context():
+    learner = make()
+    batch = learner.ask(6, context=["small", "large", "small", "medium", "large", "small"])
+    assert batch.index.shape == batch.probability.shape == (6,)
+    laws = [learner.ledger.entry(i).law.epochs for i in batch.id]
+    assert [sorted(one) for one in laws] == [[0, 1, 2]] * 6
+    learner.tell(batch[2], 0.3)
+    learner.tell([batch[0], batch[1]], [0.1, 0.2])
+    assert learner.forget(batch[3]) == 1
+    assert [stage.made for stage in learner._stages] == [3, 1, 2]
+    assert [stage.heard for stage in learner._stages] == [2, 0, 1]
+    play(learner, kind, 20)
     assert learner.guarantee().valid
+
+
+def test_a_late_loss_is_learned_from_with_the_law_of_its_context():
+    """Long after, when only what the loss needs was kept, as in a learner that hears it at once."""
+    pair = [make(policy=Listens(np.full(K, 1 / K))) for _ in range(2)]
+    for learner in pair:
+        learner.hand_over(context="large")
+    for learner in pair:
+        learner.waiting = [learner.ask(context=name) for name in SEGMENTS.labels]
+        for t in range(1200 if learner is pair[0] else 30):
+            learner.ask(context=SEGMENTS.labels[t % C])
+    for k, stage in enumerate(pair[0]._stages):
+        other = pair[1]._stages[k]
+        for learner in pair:
+            learner.tell(learner.waiting[k], 0.7)
+        assert np.allclose(stage.account.total, other.account.total, atol=1e-12)
+        if stage.robust.exp2 is not None:
+            assert np.allclose(stage.robust.exp2.theta, other.robust.exp2.theta, atol=1e-12)
+
+
+def test_requests_among_some_of_the_actions():
+    """Nothing is proved of them, unless the pair of context and mask is made the context."""
+    learner = make()
+    play(learner, kind, 20)
+    for t in range(20):
+        decision = learner.ask(context="small", allowed=[1, 4])
+        assert decision.index in (1, 4)
+        learner.tell(decision, float(kind(t)[0, decision.index]))
+    assert not learner.guarantee().proved
+    allowed = np.ones((C, K), dtype=bool)
+    allowed[0] = np.isin(range(K), (1, 4))
+    learner = make(kl.Contexts(SEGMENTS.labels, allowed=allowed))
+    assert all(a in (1, 4) for c, a in play(learner, kind, 60) if c == 0)
+    assert learner.guarantee().valid
+    assert "offered" in marks(learner.guarantee())
+    with pytest.raises(ValueError, match="`allowed` of `contexts` must have 6 columns"):
+        make(kl.Contexts(SEGMENTS.labels, allowed=allowed[:, :4]))
+
+
+def test_actions_come_and_go_in_all_contexts():
+    allowed = np.ones((C, K), dtype=bool)
+    allowed[2, 5] = False
+    learner = make(kl.Contexts(SEGMENTS.labels, allowed=allowed))
+    learner.hand_over(context="medium")
+    learner.withdraw([4, 5])
+    assert learner.available.tolist() == [True] * 4 + [False] * 2
+    assert all(a < 4 for _, a in play(learner, kind, 40))
+    learner.add(5)
+    assert [stage.roster.offered[5] for stage in learner._stages] == [True, True, False]
+    with pytest.raises(ValueError, match="must be available to be withdrawn, got 4"):
+        learner.withdraw([0, 4])
+    assert [stage.roster.offered.sum() for stage in learner._stages] == [5, 5, 4]
+    play(learner, kind, 40)
+    assert learner.guarantee().valid
+
+
+def test_one_range_is_learned_in_all_contexts():
+    learner = make(loss_range="learn")
+    learner.hand_over(context="large")
+    for t, scale in enumerate([1.0, 1.0, 1.0, 5.0] + [1.0] * 30):
+        c = t % C
+        decision = learner.ask(context=SEGMENTS.labels[c])
+        learner.tell(decision, scale * float(kind(t)[c, decision.index]))
+    hulls = {id(stage.robust.hull) for stage in learner._stages}
+    assert len(hulls) == 1
+    lows = {(stage.last.low, stage.last.high) for stage in learner._stages}
+    assert len(lows) == 1
+    promise = learner.guarantee()
+    assert promise.valid
+    assert promise.unit == "ρ"
+    engine = inside.stage(learner).robust.engine
+    g = engine.problem.largest_leverage(engine.rates.learning_rate, engine.rates.kappa) ** 0.5
+    robust = engine.problem.range_cost(g)
+    own = 1 + 0.75 * learner._stages[0].last.allowance.size(1)
+    assert promise.terms["range"] == pytest.approx(own + robust)
+
+
+def test_what_was_estimated_is_the_sum_over_contexts():
+    learner = make()
+    learner.hand_over(context="large")
+    play(learner, kind, 100)
+    estimate = learner.guarantee(realised=True)
+    assert estimate.is_estimate
+    assert estimate.comparator == "mapping"
+    first, second, third = learner._stages
+    exp2 = third.robust.exp2
+    last = third.account.total + (exp2.tally.paid - exp2.engine.scores(exp2.theta) + exp2.credit)
+    total = first.account.used + second.account.used + float(last.max())
+    assert estimate.terms["estimated regret"] == pytest.approx(total)
+    assert "only" not in estimate.in_words()
 
 
 # Snapshots.
 
 
-@pytest.mark.parametrize(
-    "manner, policy", [("one by one", "own"), ("together", "thompson"), ("in turn", "ucb")]
-)
-def test_snapshots_go_on_exactly(manner, policy):
+@pytest.mark.parametrize("policy", ["own", "thompson", "ucb"])
+def test_snapshots_go_on_exactly(policy):
     own = Remembers() if policy == "own" else None
-    learner = make(policy=own or policy, **MANNERS[manner])
+    learner = make(policy=own or policy)
     play(learner, kind, 40)
-    learner.hand_over(context="small" if manner == "one by one" else None)
+    learner.hand_over(context="small")
     waiting = [learner.ask(context="small"), learner.ask(context="medium")]
     batch = learner.ask(3, context=["large", "small", "large"])
     state = learner.state()
@@ -431,70 +585,13 @@ def test_snapshots_go_on_exactly(manner, policy):
     assert digest(learner) == digest(again)
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (lambda s: s["learner"]["play"].update(asks=-1), "asks"),
-        (lambda s: s["learner"]["play"]["watch"]["watched"].__setitem__(0, 2), "watched"),
-        (lambda s: s["learner"]["numbers"].update(kind="in any order"), "watched|robust"),
-        (lambda s: s["learner"]["numbers"].update(kind="alone"), "kind"),
-        (lambda s: s["learner"]["play"]["bets"].pop(), "bets"),
-        (lambda s: s["ledger"]["contexts"].__setitem__(0, 7), "contexts"),
-    ],
-)
-def test_damaged_snapshots_are_refused(change, message):
-    learner = make(**ONE_BY_ONE)
-    play(learner, kind, 10)
-    learner.ask(context="small")
-    state = copy.deepcopy(learner.state())
-    change(state)
-    with pytest.raises(kl.errors.SnapshotError, match=message):
-        kl.InsuredBandit.from_state(sealed(state))
-
-
-# What is not proved, and what is refused.
-
-
-def late(learner):
-    first, second = learner.ask(context="small"), learner.ask(context="large")
-    learner.tell(second, 0.2)
-    learner.tell(first, 0.3)
-
-
-def at_once(learner):
-    batch = learner.ask(4, context=["small", "large", "small", "medium"])
-    assert batch.index.shape == batch.probability.shape == (4,)
-    learner.tell(batch, [0.1, 0.2, 0.3, 0.4])
-
-
-def never_told(learner):
-    assert learner.forget(learner.ask(context="small")) == 1
-
-
-@pytest.mark.parametrize(
-    "how, remark, count",
-    [
-        (late, "contexts after", 1),
-        (at_once, "contexts at once", 4),
-        (never_told, "contexts missing", 1),
-    ],
-)
-def test_what_is_not_proved_is_played_and_named(how, remark, count):
-    learner = make()
-    how(learner)
-    play(learner, kind, 20)
-    assert remarks(learner.guarantee())[remark] == {"count": count}
-    assert not learner.guarantee().proved
+# What is refused.
 
 
 def test_what_is_for_learners_without_contexts_is_refused():
     learner = make()
     with pytest.raises(NoDistribution, match="distribution_for"):
         _ = learner.distribution
-    with pytest.raises(ValueError, match="`allowed` must be left out"):
-        learner.ask(context="small", allowed=[0, 1])
-    with pytest.raises(ValueError, match="`contexts` must be left out where actions come and go"):
-        learner.withdraw(2)
     plain = kl.InsuredBandit(PRICES, kl.Gaussian(0.4), horizon=900, loss_range=(0, 1), rng=0)
     with pytest.raises(NoDistribution, match="is for learners with contexts"):
         plain.distribution_for("small")
@@ -510,17 +607,11 @@ def test_what_is_for_learners_without_contexts_is_refused():
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"horizon": None}, "`horizon` must be a number of rounds with several contexts, got None"),
-        ({"delay": 3}, "`delay` must be 0 with several contexts, got 3"),
-        ({"hold": 3}, "`hold` must be 0 with several contexts, got 3"),
-        ({"absent": [1]}, "`contexts` must be left out where actions come and go"),
-        ({"batch": 4}, "`batch` must be 'auto' or 1 with several contexts, got 4"),
-        ({"robust_kernel": "any"}, "`robust_kernel` must be None with several contexts"),
-        ({"shares": {0: (0.1, 0.5)}}, "`shares` must be None with several contexts"),
-        ({"loss_range": "learn"}, "`loss_range` must be an interval with several contexts"),
-        ({"ridge": 0.1}, "`ridge` must be 'auto' or 0 with several contexts, got 0.1"),
         ({"contexts": ["a", "b"]}, "`contexts` must be Contexts, got"),
         ({"actions": kl.Box([0.0], [1.0])}, "`actions` must be Points with several contexts"),
+        ({"proxy": kl.pivoted_cholesky(kl.Gaussian(0.4), PRICES, rank=3)}, "`proxy` must be named"),
+        ({"context_kernel": "both"}, "`context_kernel` must be a Kernel"),
+        ({"grow": True, "actions": kl.Box([0.0], [1.0])}, "must be"),
     ],
 )
 def test_settings_that_mean_nothing_with_contexts(settings, message):
@@ -553,9 +644,8 @@ def test_one_context_is_none(settings):
         alone.ask()
 
 
-@pytest.mark.parametrize("contexts", [SEGMENTS, ANY_ORDER])
-def test_one_action_costs_nothing(contexts):
-    learner = make(contexts, actions=kl.Points([[0.5]]))
+def test_one_action_costs_nothing():
+    learner = make(actions=kl.Points([[0.5]]))
     decision = learner.ask(context="small")
     learner.tell(decision, 0.3)
     assert decision.probability == 1.0
@@ -572,27 +662,16 @@ def test_actions_of_a_space_have_params():
 
 
 def test_the_report_is_text_and_data():
-    learner = make(**ONE_BY_ONE)
+    learner = make()
     play(learner, kind, 200)
     seen = learner.diagnostics
     assert sum(one.rounds for one in seen.segments) == seen.rounds == seen.heard == 200
     assert sum(one.budget for one in seen.segments) == pytest.approx(seen.budget)
+    assert sum(one.explored for one in seen.segments) == seen.explored
+    assert seen.contexts.tolist() == [one.rounds for one in seen.segments]
     assert seen.estimated_losses.shape == (C, K)
     text = str(seen)
     assert text.startswith("3 contexts, 0 of them handed over; 200 rounds, 0 losses outstanding")
     assert "small: ucb plays" in text
     assert json.dumps(text)
-
-
-@pytest.mark.parametrize("share", [1e-4, 1e-9])
-def test_rare_contexts_explore_for_ever(share):
-    rare = kl.Contexts(["often", "never"], weights=[1 - share, share])
-    learner = make(rare, premium=4.0, horizon=5000, context_kernel=kl.White())
-    seen = learner.diagnostics.segments
-    assert [one.playing for one in seen] == ["ucb", "exploration"]
-    assert seen[1].exploration == 1.0
-    p = learner.distribution_for("never")
-    assert p.max() < 0.9
-    for _ in range(30):
-        learner.tell(learner.ask(context="never"), 1.0)
-    assert learner.diagnostics.alarms == ()
+    assert "ucb plays" in str(seen.segments[0])

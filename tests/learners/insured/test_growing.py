@@ -12,7 +12,6 @@ from koloss.learners.insured.landmarks import History, Landmarks, learn_lengths
 from koloss.learners.insured.settings import InsuredSettings
 from tests.support import inside
 from tests.support.clauses import marks, remarks
-from tests.support.forging import forged
 
 BOX = kl.Box([0.0] * 4, [1.0, 2.0, 1.0, 1.0])
 CENTER = np.array([0.3, 1.2, 0.7, 0.45])
@@ -454,12 +453,3 @@ def test_finite_sets_and_policies_of_ones_own_do_not_grow():
     for change in (learner.add, learner.withdraw):
         with pytest.raises(ValueError, match="`actions` must be Points where some come and go"):
             change([0])
-
-
-def test_damaged_snapshots_are_refused():
-    learner = made(horizon=100)
-    play(learner, 50, np.random.default_rng(0))
-    state = learner.state()
-    for name, value in (("filled", 10_000), ("due", 3), ("limit", -1.0)):
-        with pytest.raises(kl.errors.SnapshotError, match=name):
-            kl.InsuredBandit.from_state(forged(state, f"learner.growth.{name}", value))

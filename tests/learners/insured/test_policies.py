@@ -236,7 +236,8 @@ def test_a_snapshot_is_a_copy_of_the_policys_state():
     play(learner, kind, 3)
     state = learner.state()
     play(learner, kind, 3)
-    assert len(state["learner"]["policy"]["own"]) == 3
+    (stage,) = state["learner"]["_stages"]
+    assert len(stage["Stage"]["policy"]["UserPolicy"]["_own"]["own"]) == 3
     resumed(state, policy=Always(3))  # not damaged
 
 

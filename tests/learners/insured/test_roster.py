@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import koloss as kl
-from koloss.errors import PolicyError, SnapshotError
+from koloss.errors import PolicyError
 from koloss.learners.bandit.subsets import Totals, subset_of
 from koloss.learners.insured.account import Account
 from tests.learners.insured.games import Always, Calls, make
@@ -21,7 +20,6 @@ from tests.learners.insured.test_account import HOSTILE, TELLING, HostilePath
 from tests.support import inside
 from tests.support.clauses import marks, remarks
 from tests.support.copies import fresh_copy
-from tests.support.forging import sealed
 
 ROUNDING = 1e-9
 POINTS = kl.Points(np.random.default_rng(5).random((12, 2)))
@@ -603,43 +601,6 @@ def test_a_proposal_that_was_looked_at_is_made_anew_if_its_action_is_gone():
 
 
 # Damaged snapshots.
-
-
-def damaged(learner, damage):
-    state = copy.deepcopy(learner.state())
-    damage(state["learner"])
-    return sealed(state)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda said: said["roster"]["offered"].fill(0),
-        lambda said: said["roster"].update(changes=1),
-        lambda said: said.update(roster=None),
-        lambda said: said.update(first=1),
-        lambda said: said["exp2"].update(totals=5),
-    ],
-)
-def test_damaged_snapshots_are_refused(damage):
-    learner = game(absent=[2])
-    learner.pause()
-    learner.ask(2)
-    learner.withdraw(1)
-    learner.ask(2)
-    assert digest(resumed(damaged(learner, lambda said: None))) == digest(learner)
-    with pytest.raises(SnapshotError):
-        resumed(damaged(learner, damage))
-
-
-@pytest.mark.parametrize("part, name, value", [("account", "before", 10**6)])
-def test_legal_snapshots_that_no_game_has_reached_play_on(part, name, value):
-    learner = game(absent=[2])
-    learner.withdraw(1)
-    again = resumed(damaged(learner, lambda said: said[part][name].fill(value)))
-    for _ in range(20):
-        again.tell(again.ask(), 0.5)
-    assert again.guarantee().total > 0
 
 
 # Regret against an action that was added.

@@ -11,17 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import koloss as kl
-from koloss.errors import SnapshotError
 from koloss.learners.bandit.shares import Shares
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.rounds import Round
-from koloss.learners.reading import Reader
 from tests.learners.insured.games import POINTS, Always, Calls, make
 from tests.learners.insured.inside import is_robust, law_of, stage_of
 from tests.learners.insured.small_games import chance
 from tests.support import inside
 from tests.support.clauses import remarks
-from tests.support.forging import sealed
 
 LIMITS = {0: (0.1, 1.0), (1, 2, 3): (0.0, 0.05), tuple(range(20, 30)): (0.05, 0.4)}
 SHARES = Shares.of(LIMITS, 30)
@@ -331,12 +328,6 @@ def test_an_action_that_cannot_be_played_alone_does_not_stop_a_policy():
     assert not account.may_draw(5.0, 0)
 
 
-def test_a_snapshot_of_the_account_knows_the_shares():
-    account = filled([1.0, 2.0, 3.0, 4.0, 5.0], 2)
-    again = Account.from_dict(Reader(account.to_dict()), 5, SMALL)
-    assert again.used == account.used < 5
-
-
 # What is promised.
 
 
@@ -412,13 +403,6 @@ def test_bad_shares(limits, error):
 def test_a_net_has_no_shares():
     with pytest.raises(ValueError, match="`shares` must be of finitely many actions"):
         make(kl.Box([0.5], [1.0]), kl.Gaussian(0.3), shares={0: (0, 0.5)})
-
-
-def test_damaged_shares_are_refused():
-    state = make(shares=LIMITS).state()
-    state["settings"]["shares"] = {"mapping": [[{"tuple": [0, 0]}, {"tuple": [0.0, 1.0]}]]}
-    with pytest.raises(SnapshotError, match="do not overlap"):
-        kl.InsuredBandit.from_state(sealed(state))
 
 
 @settings(max_examples=20)

@@ -189,7 +189,7 @@ def test_one_that_was_paused_is_not_let_back_by_evidence():
         learner = make(horizon=4000, rng=1)
         play(learner, kind, 200)
         learner.pause()
-        learner._paused = pause
+        inside.stage(learner).paused = pause
         play(learner, kind, 500)
         outcomes.append([alarm.reason for alarm in learner.alarms])
     assert outcomes == [["operator"], ["operator", "forecast"]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 
 import numpy as np
@@ -14,7 +13,6 @@ from koloss.learners.insured.bets import SUSPICION, Bets
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.explorer import DEAREST, JUMP, LEAST, SPARED
 from koloss.learners.insured.rounds import Round
-from koloss.learners.reading import Reader
 from tests.learners.insured.rounds import (
     DESIGNS,
     EXPLORATIONS,
@@ -462,31 +460,3 @@ def test_rounds_on_trust_leave_the_estimates_alone():
     assert stage.heard == stage.paid == 0
     assert not stage.total.any()
     assert stage.bets.policy_rounds == 2
-
-
-def test_what_was_kept_comes_back():
-    stage = make_stage()
-    zero = np.zeros(N)
-    rounds = [stage.next_round(3, zero, 1e3), stage.next_round(laws()[2], zero, 1e3)]
-    for played in rounds:
-        hear(stage, played, 5, 0.4, explored=True)
-    known_for_long(stage, np.random.default_rng(0).permutation(np.linspace(0, 0.8, N)), 300)
-    assert stage.redesign(60.0, 10.0)
-    rounds.append(stage.next_round(2, zero, 1e3))
-    places = {1: stage.first, stage.exploration.number: stage.exploration}
-    kept = [place.to_dict() for place in places.values()]
-    size = stage.first.features.shape
-    again = {k: Exploration.from_dict(Reader(d), *size) for k, d in zip(places, kept, strict=True)}
-    for played in rounds:
-        copy = Round.from_dict(Reader(played.to_dict()), again)
-        np.testing.assert_array_equal(copy.distribution(), played.distribution())
-        np.testing.assert_array_equal(all_estimates(copy), all_estimates(played))
-        np.testing.assert_array_equal(copy.reach(), played.reach())
-    other = make_stage()
-    data = stage.to_dict()
-    other.load(Reader(data), again)
-    assert other.bets == stage.bets
-    first, second = (json.dumps(s.to_dict(), default=np.ndarray.tolist) for s in (stage, other))
-    assert first == second
-    other.bets.add(0.5, explored=False)
-    assert stage.bets.policy_rounds == 0

@@ -9,18 +9,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.core.snapshot import kept
 from koloss.guarantees import promises
 from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.base import Recommendation
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import Reader
 from koloss.learners.waiting import Late
 
 Floats = NDArray[np.float64]
 
 
+@kept
 @dataclass(slots=True)
 class Turn:
     """What the decisions of one call were drawn from: an epoch of each context that came."""
@@ -33,12 +34,8 @@ class Turn:
     def shrink(self) -> None:
         """The epoch of a context is over when that context comes again, not before."""
 
-    def to_dict(self) -> dict[str, Any]:
-        epochs = [epoch.to_dict() for epoch in self.epochs.values()]
-        contexts = np.array(list(self.epochs), dtype=np.int64)
-        return {"number": self.number, "contexts": contexts, "epochs": epochs}
 
-
+@kept
 class Apart:
     """Algorithm 1 once for each context: with the rates of its share of the horizon, or without a horizon.
 
@@ -46,10 +43,11 @@ class Apart:
     """
 
     batch = 1
+    each: list[Exp2]
+    turns: int = 0  # calls
 
     def __init__(self, engines: Sequence[PointsEngine], horizon: int | None = None) -> None:
         self.each = [Exp2(engine, horizon=horizon, batch=1) for engine in engines]
-        self.turns = 0  # calls
 
     def __iter__(self) -> Iterator[Exp2]:
         return iter(self.each)
@@ -124,11 +122,6 @@ class Apart:
             rows.append(Late(turn.number, np.concatenate([number, small[0].numbers])))
         return rows
 
-    @property
-    def late_lengths(self) -> tuple[int, ...]:
-        """How many numbers there may be in what is left of a call."""
-        return tuple({1 + exp2.late_length for exp2 in self.each})
-
     # What is known.
 
     def outlook_in(self, c: int) -> Floats:
@@ -156,59 +149,10 @@ class Apart:
         longest = max(exp2.longest_at_once for exp2 in self.each)
         return promises.Played(made, heard, late, longest_delay, unheard, at_once, longest)
 
-    # Snapshots.
-
-    def engines(self) -> list[PointsEngine]:
-        """Each engine once."""
-        each: dict[int, Any] = {id(exp2.engine): exp2.engine for exp2 in self.each}
-        return list(each.values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot; the engines are kept elsewhere."""
-        order = {id(engine): k for k, engine in enumerate(self.engines())}
-        which = np.array([order[id(exp2.engine)] for exp2 in self.each], dtype=np.int64)
-        each = [exp2.to_dict() for exp2 in self.each]
-        return {"turns": self.turns, "which": which, "each": each}
-
     @property
     def is_anytime(self) -> bool:
         """Whether rates change with time."""
         return self.each[0].horizon is None
-
-    @classmethod
-    def from_dict(
-        cls, engines: Sequence[PointsEngine], data: Reader, count: int, horizon: int | None
-    ) -> Apart:
-        """The state in a snapshot of a game with so many contexts."""
-        which = data.array("which", (count,), 0, len(engines) - 1, whole=True)
-        apart = cls([engines[k] for k in which.tolist()], horizon)
-        parts = data.parts("each")
-        if len(parts) != count:
-            data.refuse("each", f"must be a list of {count}", len(parts))
-        apart.each = [
-            Exp2.from_dict(engines[k], part, horizon)
-            for k, part in zip(which.tolist(), parts, strict=True)
-        ]
-        apart.turns = data.count("turns", int(apart.seen.sum() > 0), int(apart.seen.sum()))
-        return apart
-
-    def law_from_dict(self, data: Reader) -> Turn:
-        """A law that `to_dict` has made plain."""
-        contexts = data.array("contexts", (None,), 0, len(self.each) - 1, whole=True).tolist()
-        parts = data.parts("epochs")
-        if len(parts) != len(contexts) or len(set(contexts)) < len(contexts) or not contexts:
-            data.refuse("epochs", "must be one for each context", len(parts))
-        number = data.count("number", 1, self.turns)
-        made = {
-            c: self.each[c].law_from_dict(part) for c, part in zip(contexts, parts, strict=True)
-        }
-        return Turn(number, made)
-
-    def keys(self, data: Reader, name: str, count: int) -> list[int]:
-        """Numbers of the pairs that wait for their losses."""
-        most = len(self.each) * len(self.engine.points) - 1
-        rows: list[int] = data.array(name, (count,), 0, most, whole=True).tolist()
-        return rows
 
     @property
     def made(self) -> int:
@@ -219,16 +163,3 @@ class Apart:
     def heard(self) -> int:
         """Losses."""
         return sum(exp2.heard for exp2 in self.each)
-
-    def check(self, data: Reader) -> None:
-        """Refuse a state with which the next decision could not be made."""
-        for exp2 in self.each:
-            exp2.check(data)
-
-    def link(self, laws: Iterator[Any]) -> None:
-        """Make the epochs of waiting decisions the current ones of their contexts, where they are."""
-        for law in laws:
-            if isinstance(law, Turn):
-                for c, epoch in law.epochs.items():
-                    if epoch.number == self.each[c].epochs:
-                        self.each[c].epoch = epoch

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 from koloss.actions import Points
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import kept
 from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.points import PointsEngine, PointsLaw
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
-from koloss.learners.reading import Reader
 
 Floats = NDArray[np.float64]
 
 
+@kept
 class ArmsEngine(PointsEngine):
     """Actions that have nothing to do with each other: EXP3, with the design's exploration.
 
@@ -55,13 +56,6 @@ class ArmsEngine(PointsEngine):
     @property
     def size(self) -> str:
         return f"{len(self.points):,} points, each on its own"
-
-    def _factor_from_dict(self, data: Reader) -> Any:
-        return data.distribution("factor", len(self.points))
-
-    @classmethod
-    def rank_of(cls, features: Floats) -> int:
-        return len(features)
 
 
 def arms_engine(

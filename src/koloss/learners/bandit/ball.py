@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 import reprlib
-from dataclasses import asdict, dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,22 +25,16 @@ from numpy.typing import NDArray
 from koloss.actions import Ball
 from koloss.core import linalg
 from koloss.core.arrays import as_points, to_numpy
+from koloss.core.snapshot import Cached, kept
 from koloss.designs.sphere import sphere_design
 from koloss.guarantees.anytime import Level
 from koloss.guarantees.bandit import BanditProblem, Rates, anytime_rate
 from koloss.guarantees.base import Clause, clause
 from koloss.kernels import QuadraticLoss
 from koloss.learners.bandit.engine import Engine
-from koloss.learners.bandit.points import SAID
-from koloss.learners.bandit.restoring import (
-    interval_from_dict,
-    problem_from_dict,
-    rates_from_dict,
-)
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import ROUNDING, Reader
 from koloss.oracles.base import Minimum
 from koloss.oracles.trust_region import minimize_quadratic_ball
 from koloss.samplers.quadratic_ball import QuadraticBall
@@ -54,6 +49,7 @@ SHRINKS = np.geomspace(1e-15, 0.5, 3000)
 """δ: how much smaller than the ball is the neighbourhood of the best action that the player is compared with."""
 
 
+@kept
 @dataclass(slots=True)
 class BallLaw:
     """q ∝ exp(u'Bu + b'u) of an epoch, and the factor of Σ in the eigenbasis of B."""
@@ -65,16 +61,14 @@ class BallLaw:
     gamma: float
     log_normalizer: float
     ahead: Any = None  # actions drawn and not yet handed out
-    mean: Any = None  # E φ under q, once it has been asked for
+    mean: Cached = None  # E φ under q, once it has been asked for
 
     def shrink(self) -> None:
         """Keep what late losses need."""
         self.matrix = self.vector = self.ahead = self.mean = None
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__ if name != "mean"}
 
-
+@kept
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BallEngine(Engine):
     """A game on a ball."""
@@ -83,11 +77,17 @@ class BallEngine(Engine):
     radius: float
     quadratic: bool  # whether losses are quadratic; linear otherwise
     intercept: bool  # whether there is a constant feature
+    sampler: QuadraticBall = field(default_factory=QuadraticBall, repr=False)
 
     place: ClassVar[tuple[str, ...]] = ("ball",)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_sampler", QuadraticBall())
+    def _restored(self) -> None:
+        d = self.dimension
+        rank = d * (d + 1) // 2 * self.quadratic + d + self.intercept
+        if d < 1 or self.problem.rank != rank:
+            raise ValueError(
+                f"a ball of dimension {d} must have {rank} features, got {self.problem.rank}"
+            )
 
     @property
     def actions(self) -> Ball:
@@ -153,7 +153,7 @@ class BallEngine(Engine):
 
     def _points(self, law: BallLaw, count: int, rng: Any) -> Floats:
         """Points of the unit ball."""
-        d, zero, sampler = self.dimension, self.design[1], self._sampler  # type: ignore[attr-defined]
+        d, zero, sampler = self.dimension, self.design[1], self.sampler
         explore = rng.random(count) < law.gamma
         k = int(explore.sum())
         U = np.empty((count, d))
@@ -291,92 +291,9 @@ class BallEngine(Engine):
         outer = (delta * r) ** 2 + r**4 * (s**2 - 2 * s * spread) + inner
         return np.minimum(free, self.norm * np.sqrt(np.maximum(inner, outer)))
 
-    # Snapshots.
-
-    def to_dict(self) -> dict[str, Any]:
-        said = (*SAID, "proxy", "eigenvalue", "level", "printed")
-        values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in said}
-        return {**values, "problem": asdict(self.problem), "rates": asdict(self.rates)}
-
-    @classmethod
-    def from_dict(cls, data: Reader, settings: BanditSettings) -> BallEngine:
-        """The engine in a snapshot of a game with these settings."""
-        actions: Any = settings.actions
-        d, r = actions.dimension, float(actions.radius)
-        quadratic, intercept = data.flag("quadratic"), data.flag("intercept")
-        low, high, center = interval_from_dict(data)
-        m = len(sphere_design(d, quadratic, intercept)[0])
-        norm = data.number("norm", positive=True, finite=False)
-        return cls(
-            dimension=data.count("dimension", d, d),
-            radius=data.number("radius", r, r),
-            quadratic=quadratic,
-            intercept=intercept,
-            norm=norm,
-            problem=problem_from_dict(data.part("problem"), m, settings),
-            low=low,
-            high=high,
-            center=center,
-            losses=_losses(quadratic, intercept, norm),
-            outside=settings.outside,
-            learned=settings.learns_range,
-            sign=settings.sign,
-            rates=rates_from_dict(data.part("rates"), settings.horizon),
-        )
-
-    def save(self) -> dict[str, Any]:
-        """What the sampler remembers."""
-        remembered: dict[str, Any] = self._sampler.to_dict()  # type: ignore[attr-defined]
-        return remembered
-
-    def load(self, data: Reader, name: str) -> None:
-        self._remember(data.raw(name))
-
-    def _remember(self, data: Any) -> None:
-        object.__setattr__(self, "_sampler", QuadraticBall.from_dict(data))
-
     def copy(self) -> BallEngine:
         """One whose sampler can be used without a trace in this one."""
-        other = replace(self)
-        other._remember(self.save())
-        return other
-
-    def law_from_dict(self, data: Reader, over: bool) -> BallLaw:
-        """A law that `to_dict` has made plain, of an epoch that is over or not."""
-        d = self.dimension
-        law = BallLaw(
-            factor=data.factor("factor", self.problem.rank),
-            frame=data.array("frame", (d, d)),
-            matrix=None,
-            vector=None,
-            gamma=data.number("gamma", 0, 1, positive=True),
-            log_normalizer=data.number("log_normalizer"),
-        )
-        if np.abs(law.frame.T @ law.frame - np.eye(d)).max() > ROUNDING:
-            data.refuse("frame", "must be orthogonal", law.frame)
-        if over:
-            data.nothing("matrix", "vector", "ahead")
-            return law
-        law.matrix, law.vector = data.array("matrix", (d, d)), data.array("vector", (d,))
-        if np.any(law.matrix != law.matrix.T):
-            data.refuse("matrix", "must be symmetric", law.matrix)
-        if data.has("ahead"):
-            law.ahead = self._inside(data, "ahead", None)
-        return law
-
-    def keys(self, data: Reader, name: str, count: int) -> list[Floats]:
-        """Points of the unit ball whose losses are waited for."""
-        return list(self._inside(data, name, count))
-
-    def _inside(self, data: Reader, name: str, count: int | None) -> Floats:
-        U = data.array(name, (count, self.dimension), -1 - ROUNDING, 1 + ROUNDING)
-        if np.any(np.einsum("ij,ij->i", U, U) > 1 + ROUNDING):
-            data.refuse(name, "must hold points of the unit ball", U)
-        return U
-
-    def can_play(self, theta: Floats | None, credit: Any, eta: float, gamma: float) -> bool:
-        """Whether such weights make a density."""
-        return theta is not None and bool(np.isfinite(np.square(eta * theta)).all())
+        return replace(self, sampler=copy(self.sampler))
 
 
 USELESS = {

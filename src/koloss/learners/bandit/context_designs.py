@@ -14,7 +14,6 @@ from koloss.guarantees import bandit, contexts
 from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_batch
-from koloss.learners.reading import Reader
 
 Floats = NDArray[np.float64]
 
@@ -72,18 +71,3 @@ def whitened(features: Floats, capped: CappedDesign) -> Floats:
 def total(game: BanditProblem, rates: Rates) -> float:
     """The bound, for epochs of one round."""
     return float(sum(game.terms(rates.learning_rate, rates.kappa).values()))
-
-
-def capped_from_dict(data: Reader, contexts: int, actions: int) -> CappedDesign:
-    """The design in a snapshot of a game with so many contexts and actions."""
-    C, K = contexts, actions
-    return CappedDesign(
-        exploration=data.array("exploration", (C, K), 0, 1),
-        laws=data.array("laws", (C, K), 0, 1),
-        shares=data.array("shares", (C,), 0, 1),
-        discounts=data.array("discounts", (C,), 0, 1),
-        exploits=data.flags("exploits", C),
-        largest=data.number("largest", positive=True),
-        largest_exploiting=data.number("largest_exploiting", positive=True),
-        cost=data.number("cost", 0, 1),
-    )

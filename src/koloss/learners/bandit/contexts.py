@@ -12,35 +12,25 @@ they cannot upset the others (Lemma F6.2). A decision's key is the number cK + a
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dtrmv
 
-from koloss.actions import Points
 from koloss.core import linalg
-from koloss.core.arrays import equal
 from koloss.core.random import invert
+from koloss.core.snapshot import Cached, Vector, kept
 from koloss.designs.contexts import CappedDesign
-from koloss.learners.bandit.assumed import assumed
-from koloss.learners.bandit.context_designs import capped_from_dict
 from koloss.learners.bandit.points import PointsEngine
-from koloss.learners.bandit.restoring import (
-    check_span,
-    interval_from_dict,
-    problem_from_dict,
-    rates_from_dict,
-)
-from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import FARTHEST, Reader
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 
+@kept
 @dataclass(slots=True)
 class PairsLaw:
     """p(·|c) of an epoch for every context, and the Cholesky factor of A."""
@@ -50,16 +40,14 @@ class PairsLaw:
     p: Any  # (C, K)
     cdf: Any  # (C, K)
     bonus: Any = None  # (C K,), b e(z) + ε s(z), without a penalty ε √(φ'A⁻¹φ)
-    around: Any = None  # what `reach` needs of q, once it has been asked for
+    around: Cached = None  # what `reach` needs of q, once it has been asked for
 
     def shrink(self) -> None:
         """Keep what late losses need."""
         self.p = self.cdf = None
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__ if name != "around"}
 
-
+@kept
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PairsEngine(PointsEngine):
     """Fixed arrays and numbers of a game on C contexts and K actions with m features of pairs.
@@ -68,7 +56,7 @@ class PairsEngine(PointsEngine):
     `leverage` is its own. Coordinates are those of `whitened`; with a ridge A(u) = I in them, for the first design.
     """
 
-    law_of_contexts: Floats  # (C,), μ
+    law_of_contexts: Vector  # (C,), μ
     capped: CappedDesign  # where to explore, in each context
     slots: Rows | None = None  # (C, K), the actions that pairs stand for, where not all are allowed
 
@@ -189,86 +177,3 @@ class PairsEngine(PointsEngine):
     def size(self) -> str:
         C, K = self.shape
         return f"{C:,} contexts, {super().size.replace(f'{C * K:,} points', f'{K:,} points')}"
-
-    # Snapshots.
-
-    def to_dict(self) -> dict[str, Any]:
-        capped = {
-            name: value.astype(np.int64) if name == "exploits" else value
-            for name, value in asdict(self.capped).items()
-        }
-        return {**super().to_dict(), "capped": capped}
-
-    @classmethod
-    def from_dict(cls, data: Reader, settings: BanditSettings) -> PairsEngine:
-        known = settings.contexts
-        assert known is not None
-        points = data.array("points", (None, settings.actions.dimension), -FARTHEST, FARTHEST)
-        C, K = len(known), len(points)
-        if isinstance(settings.actions, Points) and not equal(points, settings.actions.X):
-            data.refuse("points", "must be those of the settings", points)
-        features = data.array("features", (C * K, None), order="F")
-        data.word("design", ("john",))
-        data.raw("printed")
-        problem = problem_from_dict(data.part("problem"), cls.rank_of(features), settings)
-        columns = None
-        if problem.ridge is None:
-            data.nothing("columns")
-        else:
-            columns = data.array("columns", (features.shape[1], None))
-        data.nothing("schedule")
-        data.number("level", 0, 0)
-        low, high, center = interval_from_dict(data)
-        norm = data.number("norm", positive=True)
-        weights = data.distribution("weights", C * K)
-        check_span(data, features, weights, columns)
-        return cls(
-            points=points,
-            features=features,
-            columns=columns,
-            weights=weights,
-            log_prior=data.array("log_prior", (K,), most=0),
-            problem=problem,
-            rates=rates_from_dict(data.part("rates"), settings.horizon),
-            low=low,
-            high=high,
-            center=center,
-            outside=settings.outside,
-            learned=False,
-            sign=settings.sign,
-            norm=norm,
-            net=data.number("net", 0),
-            proxy=data.word("proxy"),
-            losses=assumed(settings, norm, problem),
-            eigenvalue=data.number("eigenvalue", most=0),
-            printed={},
-            schedule=None,
-            leverage=data.number("leverage", positive=True),
-            law_of_contexts=data.distribution("law_of_contexts", C),
-            capped=capped_from_dict(data.part("capped"), C, K),
-            slots=known.slots(K),
-        )
-
-    def law_from_dict(self, data: Reader, over: bool) -> Any:
-        C, K = self.shape
-        law = PairsLaw(
-            factor=self._factor_from_dict(data),
-            discounts=data.array("discounts", (C,), 0, 1),
-            p=None,
-            cdf=None,
-        )
-        if self.problem.bonus:
-            law.bonus = data.array("bonus", (C * K,), 0)
-        else:
-            data.nothing("bonus")
-        if over:
-            data.nothing("p", "cdf")
-            return law
-        law.p, law.cdf = data.array("p", (C, K), 0, 1), data.cumulative("cdf", (C, K))
-        return law
-
-    def keys(self, data: Reader, name: str, count: int) -> list[int]:
-        """Numbers of the pairs that wait for their losses."""
-        most = len(self.features) - 1
-        rows: list[int] = data.array(name, (count,), 0, most, whole=True).tolist()
-        return rows

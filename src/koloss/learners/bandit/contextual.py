@@ -9,20 +9,18 @@ import numpy as np
 
 from koloss.guarantees import Guarantee, contexts, promises
 from koloss.guarantees.base import Note, clause, note
-from koloss.learners.bandit.apart import Apart, Turn
+from koloss.learners.bandit.apart import Apart
 from koloss.learners.bandit.contexts import PairsEngine
 from koloss.learners.bandit.coordinates import without_units
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import prove
 from koloss.learners.bandit.pairs import engines_apart, in_context, pairs_engine
-from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.realised import estimated_regret
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import engine_for, plays_ball
 from koloss.learners.bandit.shared import Alone, SharedExp2
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.ledger import Ledger
-from koloss.learners.reading import Reader
 
 Player: TypeAlias = Alone | SharedExp2 | Apart
 
@@ -144,49 +142,3 @@ def diagnose_with_contexts(player: Player, outstanding: int) -> BanditDiagnostic
         told="rewards" if engine.sign < 0 else "losses",
         contexts=seen,
     )
-
-
-# Snapshots.
-
-
-def save_player(player: Player) -> dict[str, Any]:
-    """Plain data for a snapshot."""
-    if isinstance(player, Apart):
-        engines = [engine.to_dict() for engine in player.engines()]
-        return {"kind": "apart", "engine": {"each": engines}, "exp2": player.to_dict()}
-    return {"kind": "shared", "engine": player.engine.to_dict(), "exp2": player.to_dict()}
-
-
-def load_player(data: Reader, settings: BanditSettings) -> SharedExp2 | Apart:
-    """The player in a snapshot, where several contexts share or are apart."""
-    apart = settings.manner == "apart"
-    data.word("kind", ("apart",) if apart else ("shared",))
-    if not apart:
-        engine = PairsEngine.from_dict(data.part("engine"), settings)
-        return SharedExp2.from_dict(engine, data.part("exp2"), settings.horizon)
-    assert settings.contexts is not None
-    parts, state = data.part("engine").parts("each"), data.part("exp2")
-    # A game from before there were rates of the horizon goes on with those that change with time.
-    first = dict(state.sequence("each")[0])
-    fixed = settings.horizon is not None and first.get("horizon") is not None
-    horizon = settings.horizon if fixed else None
-    plain = in_context(settings, 0, horizon=horizon, **({} if fixed else {"ridge": 0.0}))
-    from koloss.learners.bandit.arms import ArmsEngine
-
-    kind = ArmsEngine if settings.loss_class == "any" else PointsEngine
-    engines = [kind.from_dict(part, plain) for part in parts]
-    return Apart.from_dict(engines, state, len(settings.contexts), horizon)
-
-
-def check_player(player: Player, ledger: Ledger[Any], data: Reader) -> None:
-    """Refuse a ledger that does not belong to its player."""
-    K = len(player.engine.actions) if isinstance(player.engine, PointsEngine) else 0
-    several = not isinstance(player, Alone)
-    for entry in ledger:
-        c = entry.key // K if several else 0
-        if entry.context != c:
-            data.refuse("ledger.contexts", "must be those of the pairs", entry.context)
-        if isinstance(entry.law, Turn) and c not in entry.law.epochs:
-            data.refuse("ledger.laws", "must have an epoch for each context", entry.law.number)
-    if isinstance(player, Apart):
-        player.link(entry.law for entry in ledger)

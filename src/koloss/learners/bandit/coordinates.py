@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from koloss.kernels.rescaled import Maps, Rescaled, closed_under, rescaled
-from koloss.learners.bandit.pairs import finite_size
+from koloss.learners.bandit.pairs import Ground, finite_size
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.proxy import Proxy
 
@@ -33,35 +33,31 @@ def has_units(settings: BanditSettings) -> bool:
 
 def without_units(settings: BanditSettings) -> BanditSettings:
     """The settings with kernels of coordinates from -1 to 1, where these may be mapped; applied twice it changes nothing more."""
-    contexts = settings.contexts
     if has_units(settings):
         return settings
-    constant, kernel = settings.loss_range is not None, settings.kernel
-    lower, upper = (end.tolist() for end in settings.actions.bounds())
-    if contexts is None:
-        return _with(
-            settings, rescaled(kernel, lower, upper, maps=closed_under(kernel, constant=constant))
-        )
-    other, box = settings.context_kernel, (contexts.X.min(axis=0), contexts.X.max(axis=0))
-    if isinstance(other, str):  # one kernel on rows that hold both
-        lower, upper = [*box[0].tolist(), *lower], [*box[1].tolist(), *upper]
-        return _with(
-            settings, rescaled(kernel, lower, upper, maps=closed_under(kernel, constant=constant))
-        )
-    shared = settings.manner not in ("alone", "apart")
-    if shared and finite_size(other, contexts.dimension) is not None:
-        constant = False  # of each factor, that is: the losses of contexts have one in common
+    shared = settings.contexts is not None and settings.manner not in ("alone", "apart")
+    ground = Ground(settings.actions, settings.kernel, settings.contexts, settings.context_kernel)
+    found = mapped(ground, constant=settings.loss_range is not None, shared=shared)
+    if found.kernel is ground.kernel and found.context_kernel is ground.context_kernel:
+        return settings
+    return replace(settings, kernel=found.kernel, context_kernel=found.context_kernel)
+
+
+def mapped(ground: Ground, *, constant: bool, shared: bool = False) -> Ground:
+    """With kernels of such coordinates; `constant`: losses count up to one, which contexts that are `shared` have in common."""
+    contexts, kernel, other = ground.contexts, ground.kernel, ground.context_kernel
+    lower, upper = (end.tolist() for end in ground.actions.bounds())
+    if contexts is not None:
+        box = (contexts.X.min(axis=0), contexts.X.max(axis=0))
+        if isinstance(other, str):  # one kernel on rows that hold both
+            lower, upper = [*box[0].tolist(), *lower], [*box[1].tolist(), *upper]
+        else:
+            if shared and finite_size(other, contexts.dimension) is not None:
+                constant = False  # of each factor, that is
+            if other is not None:
+                other = rescaled(other, *box, maps=closed_under(other, constant=False))
     kernel = rescaled(kernel, lower, upper, maps=closed_under(kernel, constant=constant))
-    if other is not None:
-        other = rescaled(other, *box, maps=closed_under(other, constant=False))
-    return _with(settings, kernel, context_kernel=other)
-
-
-def _with(settings: BanditSettings, kernel: Any, **others: Any) -> BanditSettings:
-    changed = kernel is not settings.kernel or any(
-        value is not getattr(settings, name) for name, value in others.items()
-    )
-    return replace(settings, kernel=kernel, **others) if changed else settings
+    return ground._replace(kernel=kernel, context_kernel=other)
 
 
 def maps_of(kernel: Any) -> Maps | None:

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from koloss.core import linalg
 from koloss.core.arrays import Array, to_numpy
 from koloss.core.device import DeviceFeatures
+from koloss.core.snapshot import Cached, kept
 from koloss.guarantees.base import Clause, clause
 from koloss.learners.bandit.points import Cache, PointsEngine, PointsLaw
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import Reader
 
 Floats = NDArray[np.float64]
 
@@ -29,37 +29,26 @@ BROUGHT = 2**20
 """Features of drawn actions are brought to the host with them, unless they are more numbers than this."""
 
 
+@kept
 @dataclass(slots=True)
 class DeviceLaw(PointsLaw):
     """p of an epoch on the device, and on the host the factor of Σ and what was drawn."""
 
-    drawn: Any = None  # uniform numbers, actions and their probabilities: those drawn ahead
-    rows: Any = None  # actions whose features are on the host, ...
-    phi: Any = None  # ... and these features
+    cdf: Cached = None  # what its device draws from
+    drawn: Cached = None  # uniform numbers, actions and their probabilities: those drawn ahead
+    rows: Cached = None  # actions whose features are on the host, ...
+    phi: Cached = None  # ... and these features
 
     def shrink(self) -> None:
         PointsLaw.shrink(self)  # `super()` is lost where a class has slots
         self.drawn = None
 
-    def to_dict(self) -> dict[str, Any]:
-        p = cdf = None
-        if self.p is not None:
-            p = to_numpy(self.p).astype(np.float64)
-            cdf = to_numpy(self.cdf) if hasattr(self.cdf, "shape") else _cumulative(p)
-        bonus = None if self.bonus is None else to_numpy(self.bonus).astype(np.float64)
-        return {"factor": self.factor, "p": p, "cdf": cdf, "bonus": bonus}
 
-
-def _cumulative(p: Floats) -> Floats:
-    cdf: Floats = np.cumsum(p)
-    cdf /= cdf[-1]
-    return cdf
-
-
+@kept
 class DeviceEngine(PointsEngine):
     """The engine of points whose features are on a device."""
 
-    features: DeviceFeatures  # type: ignore[assignment]
+    features: DeviceFeatures | Any  # type: ignore[assignment]  # an array, where a snapshot finds no such device
 
     def __post_init__(self) -> None:
         for array in (self.points, self.weights, self.log_prior):
@@ -78,6 +67,12 @@ class DeviceEngine(PointsEngine):
         }
         for name, value in hidden.items():
             object.__setattr__(self, name, value)
+
+    def _restored(self) -> None:
+        features: Any = self.features
+        if isinstance(features, np.ndarray):
+            object.__setattr__(self, "__class__", PointsEngine)
+        self.__post_init__()
 
     def __getattr__(self, name: str) -> Any:  # for the types of what is hidden
         raise AttributeError(name)
@@ -282,24 +277,10 @@ class DeviceEngine(PointsEngine):
         root = linalg.inverse_of(law.factor).T
         return to_numpy(self.features.squared_lengths(root)).astype(np.float64)
 
-    # Snapshots.
-
-    def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | {
-            "features": np.asarray(self.features),
-            "arrays": self.features.place,
-        }
-
-    def law_from_dict(self, data: Reader, over: bool) -> DeviceLaw:
-        read = super().law_from_dict(data, over)
-        law = DeviceLaw(read.factor, None, None)
-        place = self.features.vector if self._fused is None else self._fused.single
-        if read.bonus is not None:
-            law.bonus = place(read.bonus)
-        if read.p is not None:
-            law.p = self.features.vector(read.p)
-            law.cdf = self.features.vector(read.cdf)
-            if self._fused is not None:
-                law.p = self._fused.single(law.p)
-                law.cdf = self._fused.law(law.p)
-        return law
+    def settle(self, law: Any) -> None:
+        vector, fused = self.features.vector, self._fused
+        if isinstance(law.bonus, np.ndarray):
+            law.bonus = vector(law.bonus) if fused is None else fused.single(law.bonus)
+        if isinstance(law.p, np.ndarray):
+            law.p = vector(law.p) if fused is None else fused.single(vector(law.p))
+            law.cdf = self._sums_of(law.p)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.core.snapshot import Extended, kept
 from koloss.guarantees.anytime import Level
-from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.guarantees.bandit import BanditProblem, Rates, Ridge
 from koloss.guarantees.base import Clause, clause
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.ledger import Drawn
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from koloss.learners.bandit.settings import BanditSettings
 
 Floats = NDArray[np.float64]
+
+
+for _numbers in (BanditProblem, Rates, Ridge, Clause):
+    kept(_numbers)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,7 +41,7 @@ class Engine(abc.ABC):
     outside: str  # what becomes of losses that are not in [low, high]
     learned: bool  # whether [low, high] is only a unit
     sign: int  # -1 where rewards are told
-    norm: float  # W: that of losses, or Σ|c_i|; infinite where nothing is assumed of them
+    norm: Extended  # W: that of losses, or Σ|c_i|; infinite where nothing is assumed of them
     losses: tuple[Clause, ...]  # what is assumed of losses
     proxy: str = "exact features"  # how the features were made
     eigenvalue: float = 0.0  # of the kernel, where one below zero was seen
@@ -133,10 +138,6 @@ class Engine(abc.ABC):
         """The engine of round t."""
         return self
 
-    def at_level(self, level: int) -> Self:
-        """The engine of a level of the schedule."""
-        return self
-
     @abc.abstractmethod
     def rates_at(self, t: int) -> tuple[float, float]:
         """η and γ of round t."""
@@ -149,28 +150,5 @@ class Engine(abc.ABC):
     def comparator(self, rounds: int, eta: float) -> tuple[float, dict[str, float]]:
         """log(1/prior) of what the player is compared with, and by name what that costs beside."""
 
-    # Snapshots.
-
-    def save(self) -> Any:
-        """What changes of it during a game."""
-        return None
-
-    def load(self, data: Any, name: str) -> None:
-        """Take back what `save` gave."""
-        data.nothing(name)
-
-    @abc.abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-
-    @abc.abstractmethod
-    def law_from_dict(self, data: Any, over: bool) -> Any:
-        """A law that `to_dict` has made plain, of an epoch that is over or not."""
-
-    @abc.abstractmethod
-    def keys(self, data: Any, name: str, count: int) -> list[Any]:
-        """What was drawn for decisions that wait for their losses."""
-
-    @abc.abstractmethod
-    def can_play(self, theta: Floats | None, credit: Any, eta: float, gamma: float) -> bool:
-        """Whether such weights make a law."""
+    def settle(self, law: Any) -> None:  # noqa: B027
+        """Put a law of a snapshot where the features are."""

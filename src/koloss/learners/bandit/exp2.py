@@ -24,13 +24,14 @@ Departures from the box, and why:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import Cached, Vector, kept
 from koloss.guarantees import Guarantee, bandit, promises
 from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.engine import Engine
@@ -40,19 +41,19 @@ from koloss.learners.bandit.realised import Tally
 from koloss.learners.bandit.subsets import Bools, Rows, Totals, subset_of
 from koloss.learners.base import Recommendation
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import Reader, plain
 from koloss.learners.waiting import Late
 
 Floats = NDArray[np.float64]
 
 
+@kept
 @dataclass(slots=True)
 class Epoch:
     """Rounds with one law, and the sum of the estimates from their losses."""
 
     law: Any  # what the engine draws from
-    engine: Any  # of the actions that are awake
-    awake: Bools | None  # which these are; None: all
+    whole: Engine  # of all actions
+    awake: Bools | None  # which of these are; None: all
     number: int
     eta: float
     gamma: float
@@ -71,6 +72,16 @@ class Epoch:
     beside: float = (
         0.0  # most that late losses heard during it add to its drift beside its gain, over η
     )
+    engine: Cached = None  # of the actions that are awake
+
+    def __post_init__(self) -> None:
+        self.engine = self.whole
+        if self.awake is not None:
+            self.engine = subset_of(finite(self.whole), self.awake).engine
+
+    def _restored(self) -> None:
+        self.__post_init__()
+        self.engine.settle(self.law)
 
     @property
     def together(self) -> bool:
@@ -83,13 +94,8 @@ class Epoch:
         self.gain = self.anchor = None
         self.law.shrink()
 
-    def to_dict(self) -> dict[str, Any]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        awake = None if self.awake is None else self.awake.astype(np.int64)
-        made_again = {"engine": self.engine.level, "awake": awake}
-        return {**values, **made_again, "law": self.law.to_dict()}
 
-
+@kept
 class Exp2:
     """Algorithm 1 without bookkeeping: what to draw from, and what a loss does to the weights.
 
@@ -97,28 +103,34 @@ class Exp2:
     coordinates of its engine; it enters S when a law among other actions is made.
     """
 
+    engine: Engine
+    horizon: int | None
+    batch: int
+    awake: Bools | None  # the actions of the latest law, ...
+    theta: Vector  # Σ of estimates that are not in S
+    credit: Floats | None  # Σ of such bonuses
+    totals: Totals | None  # S; None until a law has been among some of the actions
+    range: LossRange
+    epoch: Epoch | None
+    made: int = 0  # decisions
+    heard: int = 0  # losses
+    late: int = 0  # losses heard after their epoch was over
+    mass: float = 0.0  # Σ of the weights of all estimates
+    level: float = 0.0  # and of these times the centres
+    tally: Tally  # for the estimated regret
+    epochs: int = 0
+    at_once: int = 0  # decisions made in epochs that were drawn at once
+    longest_at_once: int = 0
+
     def __init__(self, engine: Engine, *, horizon: int | None, batch: int) -> None:
         self.engine, self.horizon, self.batch = engine, horizon, batch
-        self.awake: Bools | None = None  # the actions of the latest law, ...
+        self.awake, self.totals, self.epoch, self.credit = None, None, None, None
         self.at_play = engine  # ... and their engine
-        self.theta: Floats = np.zeros(engine.coordinates)  # Σ of estimates that are not in S
-        self.credit: Floats | None = None  # Σ of such bonuses
+        self.theta = np.zeros(engine.coordinates)
         if engine.problem.bonus or engine.problem.hindsight:
             self.credit = engine.no_credit()
-        self.totals: Totals | None = None  # S; None until a law has been among some of the actions
         self.range = engine.loss_range()
-        self.epoch: Epoch | None = None
-        self.made = 0  # decisions
-        self.heard = 0  # losses
-        self.late = 0  # losses heard after their epoch was over
-        self.mass = 0.0  # Σ of the weights of all estimates
-        self.level = 0.0  # and of these times the centres
-        self.tally: Any = Tally(
-            horizon is None, self.theta, self.credit
-        )  # for the estimated regret
-        self.epochs = 0
-        self.at_once = 0  # decisions made in epochs that were drawn at once
-        self.longest_at_once = 0
+        self.tally = Tally(horizon is None, self.theta, self.credit)
 
     # Rates.
 
@@ -259,7 +271,19 @@ class Exp2:
         zero = np.zeros(engine.coordinates)
         number = self.epochs + 1
         return Epoch(
-            law, engine, awake, number, eta, gamma, weight, center, scale, half, at_once, zero, zero
+            law,
+            self.engine,
+            awake,
+            number,
+            eta,
+            gamma,
+            weight,
+            center,
+            scale,
+            half,
+            at_once,
+            zero,
+            zero,
         )
 
     def _variance_bonus(self, eta: float) -> float:
@@ -290,9 +314,8 @@ class Exp2:
             bonus = count * epoch.weight * epoch.scale * epoch.law.bonus
         mass, beside = count * epoch.weight, None
         if self.totals is None:
-            if self.tally is not None:
-                rewarded = None if bonus is None else (count * epoch.scale, epoch.law.bonus)
-                self.tally.add(paid, count, epoch.weight, estimate, rewarded)
+            rewarded = None if bonus is None else (count * epoch.scale, epoch.law.bonus)
+            self.tally.add(paid, count, epoch.weight, estimate, rewarded)
             self._add(estimate, bonus)
         else:
             beside = self._add_among(epoch, estimate, bonus, mass, count)
@@ -383,17 +406,6 @@ class Exp2:
         numbers = [epoch.weight, epoch.center, epoch.scale, epoch.half]
         rows = [np.concatenate([numbers, v, *ends]) for v in directions]
         return [Late(epoch.number, row) for row in rows]
-
-    @property
-    def late_lengths(self) -> tuple[int, ...]:
-        """How many numbers there may be in what is left of an epoch."""
-        return (self.late_length,)
-
-    @property
-    def late_length(self) -> int:
-        """How many numbers are needed of an epoch that is over, for one decision."""
-        bonus = 0 if self.credit is None else self.credit.shape[0]
-        return 4 + int(self.engine.problem.rank) + bonus
 
     def _revived(self, late: Late) -> tuple[Epoch, Floats]:
         """What is left of an epoch, as one, and the estimate of a loss of 1."""
@@ -511,95 +523,17 @@ class Exp2:
             outside=self.range.has_been_left,
         )
 
-    # Snapshots.
-
-    _NUMBERS: ClassVar = (
-        *("made", "heard", "late", "mass", "level", "epochs"),
-        *("at_once", "longest_at_once"),
-    )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot; the engine and the epochs are kept elsewhere."""
-        awake = None if self.awake is None else self.awake.astype(np.int64)
-        return {
-            **plain(self, "horizon", "batch", "theta", *self._NUMBERS),
-            "credit": None if self.credit is None else np.array(to_numpy(self.credit)),
-            "awake": awake,
-            "totals": None if self.totals is None else self.totals.to_dict(),
-            "range": self.range.to_dict(),
-            "tally": None if self.tally is None else self.tally.to_dict(),
-            "sampler": self.engine.save(),
-        }
-
-    @classmethod
-    def from_dict(cls, engine: Engine, data: Reader, horizon: int | None) -> Exp2:
-        """The state in a snapshot of a game with this horizon; its current epoch is set once the ledger has been read."""
-        if horizon is None:
-            data.nothing("horizon")
-        else:
-            horizon = data.count("horizon", 1, horizon)
-        exp2 = cls(engine, horizon=horizon, batch=data.count("batch", 1))
-        data.fill(exp2, *cls._NUMBERS)
-        if data.has("totals"):
-            exp2.totals = Totals.from_dict(data.part("totals"), finite(engine).rows)
-        if data.has("awake"):
-            exp2.awake = data.flags("awake", finite(engine).rows)
-            exp2.at_play = subset_of(finite(exp2._engine_now()), exp2.awake).engine
-            exp2._clear(exp2.at_play)
-        data.fill(exp2, "theta")
-        if exp2.credit is not None:
-            credit = data.array("credit", tuple(exp2.credit.shape), 0)
-            exp2.credit = finite(exp2.at_play).as_credit(credit)
-        else:
-            data.nothing("credit")
-        exp2.range = LossRange.from_dict(data.part("range"), exp2.range)
-        if data.has("tally"):
-            exp2.tally.load(data.part("tally"), getattr(engine, "as_credit", None))
-        else:
-            exp2.tally = None
-        engine.load(data, "sampler")
-        return exp2
-
-    def law_from_dict(self, data: Reader) -> Epoch:
-        """An epoch that `to_dict` has made plain."""
-        number, over = data.count("number", 1, self.epochs), data.flag("over")
-        level = data.count("engine")
-        engine: Any = self.engine if level == self.engine.level else self.engine.at_level(level)
-        awake = None
-        if data.has("awake"):
-            awake = data.flags("awake", finite(self.engine).rows)
-            engine = subset_of(engine, awake).engine
-        m = engine.coordinates
-        sums: list[Any] = [None, None]
-        for k, name in enumerate(("gain", "anchor")):
-            if over:
-                data.nothing(name)
-            else:
-                sums[k] = data.array(name, (m,))
-        return data.record(
-            Epoch,
-            law=engine.law_from_dict(data.part("law"), over),
-            engine=engine,
-            awake=awake,
-            number=number,
-            gamma=data.number("gamma", 0, 1, positive=awake is None),
-            gain=sums[0],
-            anchor=sums[1],
-        )
-
-    def keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
-        """What was drawn for decisions that wait for their losses."""
-        return self.engine.keys(data, name, count)
-
-    def check(self, data: Reader) -> None:
-        """Refuse a state with which the next decision could not be made."""
-        before = self.engine  # an epoch that goes on keeps its own
-        with np.errstate(all="ignore"):
-            engine, theta, credit = self._weights(None)
-            good = engine.can_play(theta, credit, *self._rates(engine))
-        self.engine = before
-        if not good:
-            data.refuse("learner.exp2.theta", "must give probabilities", self.theta)
+    def _restored(self) -> None:
+        """Make again what a snapshot leaves out; what is learned must be as long as its engine says, which bounds the work."""
+        self.at_play = self.engine if self.epoch is None else self.epoch.engine
+        if len(self.theta) != self.at_play.coordinates:
+            raise ValueError(
+                f"θ must have {self.at_play.coordinates} numbers, got {len(self.theta)}"
+            )
+        if self.credit is not None:
+            self.credit = finite(self.at_play).as_credit(to_numpy(self.credit))
+        if self.tally.credit is not None:
+            self.tally.credit = finite(self.engine).as_credit(to_numpy(self.tally.credit))
 
 
 def finite(engine: Engine) -> PointsEngine:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss.actions import ActionSet, Contexts
 from koloss.core.arrays import as_flag, as_int, as_interval
+from koloss.core.snapshot import kept
 from koloss.designs import Design
 from koloss.errors import NoDistribution
-from koloss.guarantees import Guarantee, hindsight
+from koloss.guarantees import Guarantee, promises
 from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
-from koloss.learners.bandit import saved
 from koloss.learners.bandit.apart import Apart
 from koloss.learners.bandit.contextual import (
     Player,
@@ -44,7 +44,6 @@ from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Recommendation, refuse_extras
 from koloss.learners.ledger import Drawn
 from koloss.learners.losses import read_losses
-from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
 from koloss.learners.waiting import Entry, Late, keys_of
 from koloss.proxy import Proxy
@@ -52,6 +51,7 @@ from koloss.proxy import Proxy
 Floats = NDArray[np.float64]
 
 
+@kept
 class BanditExpWeights(OnBall):
     """Exponential weights under bandit feedback (Algorithm 1), EXP2 with a ridge, bonuses and an optimal design in an RKHS.
 
@@ -180,6 +180,11 @@ class BanditExpWeights(OnBall):
     feedback = "bandit"
     settings_type = BanditSettings
 
+    settings: BanditSettings
+    _exp2: Exp2 | Any  # or what has that of it which is asked of it here
+    _player: Player | Any = None  # the same, where there are contexts
+    _roster: Roster
+
     def __init__(
         self,
         actions: ActionSet,
@@ -223,8 +228,7 @@ class BanditExpWeights(OnBall):
         self._begin(settings, rng)
 
     def _play(self, exp2: Exp2 | Player) -> None:
-        self._exp2 = cast(Exp2, exp2)  # one learner per context has what is asked of it here
-        self._player: Player | None = None  # where there are contexts
+        self._exp2 = exp2
         if isinstance(exp2, (Alone, SharedExp2, Apart)):
             self._player = exp2
         self._roster = Roster(exp2.engine.rows or 0)
@@ -327,9 +331,6 @@ class BanditExpWeights(OnBall):
             )
         if exp2.range.hear(ends) and epoch is not None and not epoch.over:
             epoch.shrink()
-
-    def _late_lengths(self) -> tuple[int, ...]:
-        return self._exp2.late_lengths
 
     def _condensed(self, law: Epoch, keys: Sequence[Any]) -> list[Late] | None:
         return self._exp2.condensed(law, keys)
@@ -488,7 +489,7 @@ class BanditExpWeights(OnBall):
             promise = self.guarantee(
                 rounds=rounds, printed=printed, loss_norm=loss_norm, misfit=misfit
             )
-            return hindsight.with_confidence(promise, self.engine.problem, self.rates, confidence)
+            return promises.with_confidence(promise, self.engine.problem, self.rates, confidence)
         several = self._player is not None and not isinstance(self._player, Alone)
         for name, value in (("loss_norm", loss_norm), ("misfit", misfit)):
             if several and value is not None:
@@ -524,21 +525,6 @@ class BanditExpWeights(OnBall):
     def _printed(self, rounds: int) -> Guarantee | None:
         return printed_by(self._exp2, self.settings, self.ledger)
 
-    # Snapshots.
-
-    def _save(self) -> dict[str, Any]:
-        return saved.save(self._exp2, self._roster)
-
-    def _load(self, data: Reader) -> None:
-        self._play(saved.load(data, self.settings))
-        self._roster = saved.load_roster(data, self._exp2)
-
-    def _law_from_dict(self, data: Reader) -> Epoch:
-        return self._exp2.law_from_dict(data)
-
-    def _keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
-        return self._exp2.keys(data, name, count)
-
-    def _check(self, data: Reader) -> None:
-        saved.check(self._exp2, self._player, self.ledger, data)
-        super()._check(data)
+    @classmethod
+    def _know_all(cls) -> None:
+        from koloss.learners.bandit import ball  # noqa: F401

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from koloss.core.snapshot import Extended, kept
 from koloss.learners.losses import FARTHEST
-from koloss.learners.reading import LARGEST, Reader
 
 OUTSIDE = ("raise", "clip", "widen")
 
-WIDEST = LARGEST
+WIDEST = 1e120
 """Half-width of an interval to which nothing is clipped."""
 
 
@@ -33,6 +33,7 @@ def centred(losses: Any, center: float, half: float) -> Any:
     return values if half == WIDEST else np.clip(values, -half, half)
 
 
+@kept
 @dataclass
 class LossRange:
     """The interval that the learner goes by, and what was heard outside of it."""
@@ -41,8 +42,8 @@ class LossRange:
     high: float
     outside: str = "raise"
     learned: bool = False
-    heard_low: float = math.inf
-    heard_high: float = -math.inf
+    heard_low: Extended = math.inf
+    heard_high: Extended = -math.inf
     beyond: float = 0.0  # Σ of what losses were above the high end, where they count as that
     listened: int = 0  # decisions made before anything was heard
 
@@ -100,18 +101,3 @@ class LossRange:
             return True
         self.beyond += float(np.sum(np.maximum(np.asarray(losses) - self.high, 0.0)))
         return False
-
-    def to_dict(self) -> dict[str, Any]:
-        names = ("heard_low", "heard_high", "beyond", "listened")
-        return {name: getattr(self, name) for name in names}
-
-    @classmethod
-    def from_dict(cls, data: Reader, stated: LossRange) -> LossRange:
-        """The interval in a snapshot of a game that began with the one stated."""
-        low, high = (data.number(name, finite=False) for name in ("heard_low", "heard_high"))
-        if low > high and (low, high) != (math.inf, -math.inf):
-            data.refuse("heard_low", "must be the low end of what was heard", [low, high])
-        made = replace(stated)
-        made.heard_low, made.heard_high = low, high
-        made.beyond, made.listened = data.number("beyond", 0), data.count("listened")
-        return made

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import reprlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss.actions import Contexts, Points
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import kept
 from koloss.core.threads import threads_for
 from koloss.kernels import Gaussian, Kernel, Polynomial, Posynomial, Sum
 from koloss.kernels.rescaled import lacks_constant
@@ -24,6 +25,16 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 MOST_PAIRS = 1_000_000
+
+
+class Ground(NamedTuple):
+    """What a kernel on pairs is made of; settings that have the same will do."""
+
+    actions: Any
+    kernel: Any  # of actions, or of pairs
+    contexts: Contexts | None
+    context_kernel: Any  # theirs, "pairs", or None for what is usual
+
 
 # What may be said.
 
@@ -43,6 +54,19 @@ def manner_of(settings: BanditSettings) -> str:
 
 def check_contexts(settings: BanditSettings) -> None:
     """Refuse what contexts cannot be played with."""
+    check_kinds(settings)
+    contexts = settings.contexts
+    if contexts is None:
+        return
+    manner = manner_of(settings)
+    if contexts.allowed is not None:
+        _check_allowed(settings, contexts.allowed, manner)
+    if manner != "alone":
+        _check_shared(settings, manner)
+
+
+def check_kinds(settings: Ground | BanditSettings) -> None:
+    """Refuse what are no contexts, and what is no kernel on them."""
     contexts, kernel = settings.contexts, settings.context_kernel
     if contexts is None:
         if kernel is not None:
@@ -55,11 +79,17 @@ def check_contexts(settings: BanditSettings) -> None:
     if not fits and not _is_described(kernel):
         rule = "must be a Kernel, or have k(X, Y) and k.diag(X), or be 'pairs'"
         raise TypeError(f"`context_kernel` {rule}, got {reprlib.repr(kernel)}")
-    manner = manner_of(settings)
-    if contexts.allowed is not None:
-        _check_allowed(settings, contexts.allowed, manner)
-    if manner != "alone":
-        _check_shared(settings, manner)
+    if kernel == "pairs" and not isinstance(settings.actions, Points):
+        raise ValueError(
+            f"`actions` must be Points where `context_kernel` is 'pairs', got {settings.actions!r}"
+        )
+
+
+def check_columns(actions: Points, allowed: NDArray[np.bool_]) -> None:
+    """Refuse what contexts allow of other actions than these."""
+    if allowed.shape[1] != len(actions):
+        rule = f"must have {len(actions)} columns, one for each action"
+        raise ValueError(f"`allowed` of `contexts` {rule}, got {allowed.shape[1]}")
 
 
 def _check_allowed(settings: BanditSettings, allowed: NDArray[np.bool_], manner: str) -> None:
@@ -73,9 +103,7 @@ def _check_allowed(settings: BanditSettings, allowed: NDArray[np.bool_], manner:
         raise ValueError(
             f"`actions` must be Points where `contexts` allow some of them, got {actions!r}"
         )
-    if allowed.shape[1] != len(actions):
-        rule = f"must have {len(actions)} columns, one for each action"
-        raise ValueError(f"`allowed` of `contexts` {rule}, got {allowed.shape[1]}")
+    check_columns(actions, allowed)
 
 
 def _is_described(value: Any) -> bool:
@@ -113,17 +141,18 @@ def _check_shared(settings: BanditSettings, manner: str) -> None:
             )
     if settings.learns_range:
         raise ValueError("`loss_range` must be an interval with several contexts, got 'learn'")
-    if settings.context_kernel == "pairs" and not isinstance(settings.actions, Points):
-        raise ValueError(
-            f"`actions` must be Points where `context_kernel` is 'pairs', got {settings.actions!r}"
-        )
 
 
 # Kernels.
 
 
+@kept
 class PairKernel:
     """K((c, a), (c', a')) = K_C(c, c') K_A(a, a') on rows that hold a context and then an action; or one kernel for such rows."""
+
+    contexts: Any
+    actions: Any
+    split: int
 
     def __init__(self, contexts: Any, actions: Any, split: int) -> None:
         self.contexts, self.actions, self.split = contexts, actions, split
@@ -198,7 +227,7 @@ class Within:
         return self.kernel.features(self._pairs(X))
 
 
-def context_kernel(settings: BanditSettings) -> Any:
+def context_kernel(settings: Ground | BanditSettings) -> Any:
     """The kernel on contexts: by default half of what is learned is common to two labels, and lengths are half the ranges."""
     contexts = settings.contexts
     assert contexts is not None
@@ -210,7 +239,7 @@ def context_kernel(settings: BanditSettings) -> Any:
     return Gaussian(tuple(np.where(width > 0, width / 2, 1.0).tolist()))
 
 
-def pair_kernel(settings: BanditSettings) -> Any:
+def pair_kernel(settings: Ground | BanditSettings) -> Any:
     """The kernel on pairs."""
     assert settings.contexts is not None
     if settings.context_kernel == "pairs":
@@ -241,18 +270,25 @@ def without_contexts(settings: BanditSettings, **others: Any) -> BanditSettings:
 
 def in_context(settings: BanditSettings, c: int, **others: Any) -> BanditSettings:
     """The settings of a game in one context alone."""
+    return without_contexts(settings, kernel=kernel_in(settings, c), **others)
+
+
+def kernel_in(settings: Ground | BanditSettings, c: int) -> Any:
+    """The kernel on actions in one context."""
     contexts, kernel, scale = settings.contexts, settings.kernel, scale_in(settings, c)
     assert contexts is not None
     if scale is None:
-        kernel = Within(kernel, contexts.X[c])
-    elif scale != 1.0:
-        kernel = Within(pair_kernel(settings), contexts.X[c])
-        if isinstance(settings.kernel, Kernel):
-            kernel = scale * settings.kernel
-    return without_contexts(settings, kernel=kernel, **others)
+        return Within(kernel, contexts.X[c])
+    if scale == 1.0:
+        return kernel
+    return (
+        scale * kernel
+        if isinstance(kernel, Kernel)
+        else Within(pair_kernel(settings), contexts.X[c])
+    )
 
 
-def scale_in(settings: BanditSettings, c: int) -> float | None:
+def scale_in(settings: Ground | BanditSettings, c: int) -> float | None:
     """K_C(c, c): the kernel in one context is that of actions but for this factor; None for one kernel on pairs."""
     assert settings.contexts is not None
     if settings.context_kernel is None:

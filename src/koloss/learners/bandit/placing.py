@@ -7,7 +7,6 @@ Single precision. φ̃ = φ + e are features like any others. A loss θ'φ + r w
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import fields, replace
 
 import numpy as np
@@ -15,10 +14,9 @@ import numpy as np
 from koloss.actions import Points
 from koloss.core import linalg
 from koloss.core.arrays import Array, is_single, namespace, to_numpy
-from koloss.core.device import LIBRARIES, DeviceFeatures, like_place, on_device
+from koloss.core.device import DeviceFeatures, on_device
 from koloss.learners.bandit.device import DeviceEngine
 from koloss.learners.bandit.points import PointsEngine
-from koloss.learners.reading import Reader
 
 
 def on_host(actions: Points) -> Points:
@@ -44,29 +42,6 @@ def placed(engine: PointsEngine, like: Array) -> PointsEngine:
 def _with(engine: PointsEngine, array: Array) -> DeviceEngine:
     values = {field.name: getattr(engine, field.name) for field in fields(engine)}
     return DeviceEngine(**{**values, "features": DeviceFeatures(array)})
-
-
-def restored(engine: PointsEngine, data: Reader) -> PointsEngine:
-    """An engine from a snapshot, with features where they were; on the host, with a word, where there is no such place."""
-    if not data.has_key("arrays"):
-        return engine
-    said = data.part("arrays")
-    place = {
-        "library": said.word("library", ("numpy", *LIBRARIES)),
-        "device": said.word("device"),
-        "type": said.word("type", ("float32", "float64")),
-    }
-    if place["type"] == "float32":
-        values = engine.features.astype(np.float32, order="F")
-        engine = replace(engine, features=values)  # type: ignore[arg-type]
-    if place["library"] == "numpy":
-        return engine
-    array = like_place(engine.features, place)
-    if array is None:
-        message = f"there is no {place['library']} with a device {place['device']!r} here: the game goes on in NumPy"
-        warnings.warn(message, UserWarning, stacklevel=2)
-        return engine
-    return _with(engine, array)
 
 
 def in_single(engine: PointsEngine) -> PointsEngine:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.actions import Points
 from koloss.core import linalg
-from koloss.core.arrays import as_distribution, equal, to_numpy
+from koloss.core.arrays import as_distribution, to_numpy
 from koloss.core.random import invert
+from koloss.core.snapshot import Cached, ExtendedVector, Matrix, Vector, kept
 from koloss.core.threads import single
 from koloss.designs import Design
 from koloss.designs.ridge import Leverage
@@ -22,13 +22,6 @@ from koloss.learners.bandit.assumed import assumed
 from koloss.learners.bandit.coordinates import without_units
 from koloss.learners.bandit.doubts import short_cost
 from koloss.learners.bandit.engine import Engine
-from koloss.learners.bandit.restoring import (
-    check_span,
-    interval_from_dict,
-    printed_from_dict,
-    problem_from_dict,
-    rates_from_dict,
-)
 from koloss.learners.bandit.ridge import (
     SHARES_EXPLORED,
     choose_ridge_design,
@@ -38,13 +31,8 @@ from koloss.learners.bandit.schedule import Schedule
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shares import Shares
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import FARTHEST, Reader
 
 Floats = NDArray[np.float64]
-
-
-SINGLE = 1e-3
-"""How far the leverage of features in single precision may be from what is proved of it."""
 
 
 class Cache(dict[Any, Any]):
@@ -54,10 +42,7 @@ class Cache(dict[Any, Any]):
         return Cache, ()
 
 
-SAID = ("outside", "learned", "sign", "shares", "slots", "losses")
-"""What an engine has from the settings alone, and a snapshot does not repeat."""
-
-
+@kept
 @dataclass(slots=True)
 class PointsLaw:
     """p of an epoch, and the Cholesky factor of its Σ."""
@@ -68,14 +53,11 @@ class PointsLaw:
     bonus: Any = (
         None  # β(a) = b e(a) + ε s(a), without a penalty ε √(φ(a)'Σ⁻¹φ(a)); in hindsight + ν s(a)²
     )
-    around: Any = None  # what `reach` needs of q, once it has been asked for
+    around: Cached = None  # what `reach` needs of q, once it has been asked for
 
     def shrink(self) -> None:
         """Keep what late losses need: the factor, and the bonus where there is one."""
         self.p = self.cdf = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("factor", "p", "cdf", "bonus")}
 
 
 @dataclass(slots=True)
@@ -85,15 +67,16 @@ class Remains:
     bonus: Any
 
 
+@kept
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PointsEngine(Engine):
     """A game on N actions with m features."""
 
-    points: Floats  # (N, d)
-    features: Floats  # (N, m), whitened: the design's covariance, plus Λ/γ, is the identity; Fortran order
-    columns: Floats | None  # (m, t): the penalty Λ = columns columns' is diagonal; None without one
-    weights: Floats  # (N,), the design π
-    log_prior: Floats  # (N,)
+    points: Matrix  # (N, d)
+    features: Matrix  # (N, m), whitened: the design's covariance, plus Λ/γ, is the identity; Fortran order
+    columns: Matrix | None  # (m, t): the penalty Λ = columns columns' is diagonal; None without one
+    weights: Vector  # (N,), the design π
+    log_prior: ExtendedVector  # (N,)
     net: float  # how much better than the best point of the net an action may be, per round
     schedule: Schedule | None = None  # of penalties, without a horizon
     leverage: float = 0.0  # of its design there; the problem has an upper bound, for any design
@@ -112,6 +95,9 @@ class PointsEngine(Engine):
         awake = np.isfinite(self.log_prior)
         object.__setattr__(self, "_awake", None if awake.all() else awake)
         object.__setattr__(self, "_subsets", Cache())
+
+    def _restored(self) -> None:
+        self.__post_init__()
 
     @property
     def actions(self) -> Floats:
@@ -176,9 +162,7 @@ class PointsEngine(Engine):
         """p, its cumulative sums, and the factor of Σ = E_p φφ' (lines 4 and 7); ν of a bonus on variance."""
         with single:
             p = self.mixture(theta, credit, eta, gamma)
-            cdf = p.cumsum()
-            cdf /= cdf[-1]
-            law = PointsLaw(self._factor(p, eta, rng), p, cdf)
+            law = PointsLaw(self._factor(p, eta, rng), p, cumulative(p))
             if self.problem.bonus or self.problem.hindsight:
                 law.bonus = self._bonus(law, nu)
         return law
@@ -315,10 +299,6 @@ class PointsEngine(Engine):
         moved = replace(self, columns=columns, weights=weights, problem=problem, level=level)
         return replace(moved, leverage=leverage)
 
-    def at_level(self, level: int) -> Self:
-        """The engine of a level of the schedule."""
-        return self if self.schedule is None else self.at(self.schedule.first_round(level))
-
     @property
     def cap(self) -> float:
         """The largest leverage that exploration may leave: that of the first round of a level, where there are levels."""
@@ -346,107 +326,16 @@ class PointsEngine(Engine):
         """log(1/prior) of what the player is compared with, and by name what that costs beside."""
         return self.problem.log_prior, {"net": self.net * rounds}
 
-    # Snapshots.
+    def settle(self, law: Any) -> None:
+        if law.p is not None and law.cdf is None:  # it was on a device
+            law.cdf = cumulative(law.p)
 
-    def to_dict(self) -> dict[str, Any]:
-        values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in SAID}
-        schedule = None if self.schedule is None else self.schedule.to_dict()
-        numbers = {"problem": asdict(self.problem), "rates": asdict(self.rates)}
-        plain = {**values, **numbers, "schedule": schedule}
-        if self.features.dtype == np.float32:
-            features = self.features.astype(np.float64)
-            plain |= {
-                "features": features,
-                "arrays": {"library": "numpy", "device": "cpu", "type": "float32"},
-            }
-        return plain
 
-    @classmethod
-    def from_dict(cls, data: Reader, settings: BanditSettings) -> PointsEngine:
-        """The engine in a snapshot of a game with these settings."""
-        points = data.array("points", (None, settings.actions.dimension), -FARTHEST, FARTHEST)
-        N = len(points)
-        given = settings.actions.X if isinstance(settings.actions, Points) else points
-        if cls.are_given and not equal(points, given):
-            data.refuse("points", "must be those of the settings", points)
-        features = data.array("features", (N, None), order="F")
-        log_prior = data.array("log_prior", (N,), most=0)
-        low, high, center = interval_from_dict(data)
-        eigenvalue = data.number("eigenvalue", most=0)
-        printed = data.raw("printed")
-        problem = problem_from_dict(data.part("problem"), cls.rank_of(features), settings)
-        columns, schedule = None, None
-        if problem.ridge is not None:
-            columns = data.array("columns", (features.shape[1], None))
-        else:
-            data.nothing("columns")
-        if settings.horizon is None and problem.ridge is not None:
-            schedule = Schedule.from_dict(data.part("schedule"))
-        else:
-            data.nothing("schedule")
-        norm = data.number("norm", positive=True, finite=False)
-        weights = data.distribution("weights", N)
-        if problem.rank == features.shape[1]:
-            check_span(data, features, weights, columns)
-        return cls(
-            points=points,
-            features=features,
-            columns=columns,
-            weights=weights,
-            log_prior=log_prior,
-            problem=problem,
-            rates=rates_from_dict(data.part("rates"), settings.horizon),
-            low=low,
-            high=high,
-            center=center,
-            outside=settings.outside,
-            learned=settings.learns_range,
-            sign=settings.sign,
-            norm=norm,
-            schedule=schedule,
-            level=data.count("level"),
-            leverage=data.number("leverage", 0),
-            design=data.word("design"),
-            net=data.number("net", 0),
-            proxy=data.word("proxy"),
-            losses=assumed(settings, norm, problem),
-            eigenvalue=eigenvalue,
-            printed=printed_from_dict(data.part("printed")) if printed else {},
-            shares=settings.laws(N),
-        )
-
-    @classmethod
-    def rank_of(cls, features: Floats) -> int:
-        """How many features an array of them has."""
-        return int(features.shape[1])
-
-    def law_from_dict(self, data: Reader, over: bool) -> PointsLaw:
-        """A law that `to_dict` has made plain, of an epoch that is over or not."""
-        N = len(self.points)
-        law = PointsLaw(self._factor_from_dict(data), None, None)
-        if self.problem.bonus or self.problem.hindsight:
-            law.bonus = data.array("bonus", (N,), 0)
-        else:
-            data.nothing("bonus")
-        if over:
-            data.nothing("p", "cdf")
-            return law
-        law.p, law.cdf = data.distribution("p", N), data.cumulative("cdf", (N,))
-        return law
-
-    def _factor_from_dict(self, data: Reader) -> Any:
-        return data.factor("factor", self.coordinates)
-
-    def keys(self, data: Reader, name: str, count: int) -> list[int]:
-        """Rows of the actions that wait for their losses."""
-        rows: list[int] = data.array(name, (count,), 0, len(self.points) - 1, whole=True).tolist()
-        return rows
-
-    def can_play(
-        self, theta: Floats | None, credit: Floats | None, eta: float, gamma: float
-    ) -> bool:
-        """Whether such weights make probabilities."""
-        return bool(np.isfinite(self.mixture(theta, credit, eta, gamma)).all())
+def cumulative(p: Floats) -> Floats:
+    """What actions are drawn from, given their probabilities."""
+    cdf: Floats = p.cumsum()
+    cdf /= cdf[-1]
+    return cdf
 
 
 def log_prior_of(prior: Any, N: int) -> Floats:

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import Vector, kept
 from koloss.guarantees import Guarantee, promises
-from koloss.learners.reading import Reader
 
 if TYPE_CHECKING:
     from koloss.learners.bandit.exp2 import Exp2
@@ -27,16 +27,18 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
+@kept
 class Tally:
     """Sums over the losses that were learned from, each with weight 1."""
 
+    paid: float = 0.0  # Σ of the losses less their centres
+    count: int = 0
+    theta: Vector | None  # Σ of estimates, where those that play have weights
+    credit: Any  # and of bonuses
+
     def __init__(self, weighted: bool, theta: Floats, credit: Any) -> None:
-        self.paid = 0.0  # Σ of the losses less their centres
-        self.count = 0
-        self.theta = (
-            np.zeros_like(theta) if weighted else None
-        )  # Σ of estimates, where those that play have weights
-        self.credit = 0.0 * credit if weighted and credit is not None else None  # and of bonuses
+        self.theta = np.zeros_like(theta) if weighted else None
+        self.credit = 0.0 * credit if weighted and credit is not None else None
 
     def add(self, paid: float, count: int, weight: float, estimate: Floats, bonus: Any) -> None:
         """Count losses, given the sum of their estimates with a weight; `bonus` is a factor and the bonuses of a round."""
@@ -48,22 +50,6 @@ class Tally:
             self.theta = self.theta + estimate / weight
             if bonus is not None:
                 self.credit = self.credit + bonus[0] * bonus[1]
-
-    def to_dict(self) -> dict[str, Any]:
-        credit = None if self.credit is None else to_numpy(self.credit)
-        return {"paid": self.paid, "count": self.count, "theta": self.theta, "credit": credit}
-
-    def load(self, data: Reader, place: Any) -> None:
-        """Take back what `to_dict` gave; `place` puts bonuses where they belong."""
-        data.fill(self, "paid", "count")
-        if self.theta is None:
-            data.nothing("theta", "credit")
-            return
-        self.theta = data.array("theta", self.theta.shape)
-        if self.credit is None:
-            data.nothing("credit")
-        else:
-            self.credit = place(data.array("credit", tuple(self.credit.shape), 0))
 
 
 def estimated_regrets(exp2: Exp2) -> Any:

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.core import linalg
+from koloss.core.snapshot import kept
 from koloss.guarantees import bandit
 from koloss.learners.bandit.points import PointsEngine
-from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.reading import Reader
 
 Floats = NDArray[np.float64]
 
 
+@kept
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SampledEngine(PointsEngine):
     """The engine of points with Σ̂, the covariance of fresh draws from p, in place of Σ; its features are on the host."""
@@ -43,7 +43,3 @@ class SampledEngine(PointsEngine):
         size = bandit.sample_count(self.problem, eta, self.kappa, failure)
         shares: Floats = rng.multinomial(size, p / p.sum()) / size
         return shares
-
-    @classmethod
-    def from_dict(cls, data: Reader, settings: BanditSettings) -> SampledEngine:
-        return cls.of(PointsEngine.from_dict(data, settings), data.number("kappa", positive=True))

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.core.snapshot import kept
 from koloss.designs.ridge import Certificates
 from koloss.guarantees import bandit
 from koloss.guarantees.anytime import Level, anytime_terms
 from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.ridge import Head, LossClass, balance, penalty_grid, with_penalty
-from koloss.learners.reading import Reader
 
 Floats = NDArray[np.float64]
 
 
+@kept
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Schedule:
     """Penalties λ_j = λ_0 4^(-j), each for the rounds in which it is below `start`/t, but not below a fourth of it (theory F1.8)."""
@@ -30,29 +30,6 @@ class Schedule:
     head_error: float
     certificates: Certificates
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Reader) -> Schedule:
-        """The schedule in a snapshot."""
-        known = data.part("certificates")
-        penalties = known.array("penalties", (None,), 0)
-        rest = known.count("rest")
-        return cls(
-            penalty=data.number("penalty", positive=True),
-            start=data.number("start", positive=True),
-            bias=data.number("bias", 0),
-            head_error=data.number("head_error", 0),
-            certificates=Certificates(
-                free=known.count("free"),
-                rest=rest,
-                residual=known.number("residual", 0),
-                penalties=penalties,
-                excesses=known.array("excesses", penalties.shape, 0, rest),
-            ),
-        )
-
     def level(self, t: int) -> int:
         """j in round t."""
         return max(0, math.ceil(math.log(self.penalty * t / self.start, 4) - 1e-12))
@@ -61,7 +38,7 @@ class Schedule:
         """The round in which a level begins."""
         t = max(1, math.floor(self.start / self.penalty * 4.0 ** (level - 1)))
         while self.level(t) < level:
-            t += 1
+            t += 1 + (t >> 40)  # where numbers were forged, one more is nothing
         return t
 
     def problem(self, game: BanditProblem, kappa: float, level: int) -> BanditProblem:

@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Literal
 
 from koloss.actions import Contexts
 from koloss.core.arrays import as_flag, as_float, as_int, as_interval, as_size, one_of
+from koloss.core.snapshot import Described, kept
 from koloss.designs import Design
 from koloss.learners.bandit.loss_range import OUTSIDE
 from koloss.learners.bandit.pairs import check_contexts, manner_of, without_contexts
 from koloss.learners.bandit.shares import Shares, as_shares
-from koloss.learners.settings import Described, Settings
+from koloss.learners.settings import Settings
 from koloss.proxy import Proxy
 
 PROXIES = ("pivoted_cholesky", "kernel_pca", "exact_features")
@@ -33,6 +34,7 @@ def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
+@kept
 @dataclass(frozen=True, kw_only=True)
 class BanditSettings(Settings):
     """Settings of `BanditExpWeights`, which describes them."""

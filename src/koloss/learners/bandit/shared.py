@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.core.snapshot import Rows, kept
 from koloss.learners.bandit.contexts import PairsEngine
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.base import Recommendation
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import Reader
 
 Floats = NDArray[np.float64]
 
 
+@kept
 class Alone(Exp2):
     """One context is no context: `Exp2` as it is."""
 
@@ -33,17 +34,19 @@ class Alone(Exp2):
         return self.recommend()
 
 
+@kept
 class SharedExp2(Exp2):
     """Algorithm 1 on pairs: the context is given, and the action drawn."""
 
     engine: PairsEngine
+    seen: Rows  # decisions in each context
 
     def __init__(self, engine: Any, *, horizon: int | None, batch: int) -> None:
         super().__init__(engine, horizon=horizon, batch=batch)
         C, K = engine.shape
         if self.credit is not None:
             self.credit = np.zeros(C * K)
-        self.seen = np.zeros(C, dtype=np.int64)  # decisions in each context
+        self.seen = np.zeros(C, dtype=np.int64)
 
     def draw_in(self, rows: Any, rng: Any) -> tuple[Epoch, Drawn]:
         """An action for a context, or one for each of several contexts; these are an epoch of their own.
@@ -91,15 +94,3 @@ class SharedExp2(Exp2):
         if self.engine.slots is not None:
             index = int(self.engine.slots[c, index])
         return Recommendation(index, self.engine.points[index], loss, "estimated")
-
-    # Snapshots.
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "seen": self.seen.copy()}
-
-    @classmethod
-    def from_dict(cls, engine: Any, data: Reader, horizon: int | None) -> SharedExp2:
-        exp2 = super().from_dict(engine, data, horizon)
-        assert isinstance(exp2, SharedExp2)
-        exp2.seen = data.array("seen", exp2.seen.shape, 0, exp2.made, whole=True)
-        return exp2

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from koloss.actions import Points
 from koloss.core.arrays import as_float, as_int, shown, to_numpy
+from koloss.core.snapshot import Rows, Vector, kept
 from koloss.designs import Design
 from koloss.designs.base import certify, covariance, leverages, orthonormal
 
@@ -55,6 +56,7 @@ class Top(NamedTuple):
     masses: Floats
 
 
+@kept
 @dataclass(frozen=True, eq=False)
 class Shares:
     """The laws Π of N actions.
@@ -68,9 +70,9 @@ class Shares:
     2.0
     """
 
-    group: NDArray[np.intp]  # (N,): the number of the group that an action is in
-    low: Floats  # l, one for each group
-    high: Floats  # u
+    group: Rows  # (N,): the number of the group that an action is in
+    low: Vector  # l, one for each group
+    high: Vector  # u
 
     def __post_init__(self) -> None:
         order = np.argsort(self.group, kind="stable")
@@ -78,6 +80,9 @@ class Shares:
         object.__setattr__(self, "_order", order)
         object.__setattr__(self, "_sizes", sizes)
         object.__setattr__(self, "_starts", np.cumsum(sizes) - sizes)
+
+    def _restored(self) -> None:
+        self.__post_init__()
 
     @classmethod
     def of(cls, limits: Limits, count: int) -> Shares:

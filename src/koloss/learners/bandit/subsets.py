@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss.actions import ActionSet
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import kept
 from koloss.designs import whiten
 from koloss.designs.base import orthonormal
 from koloss.designs.ridge import whiten_ridge
@@ -34,7 +35,6 @@ from koloss.learners.bandit.ridge import choose_ridge_design
 from koloss.learners.bandit.sampled import SampledEngine
 from koloss.learners.bandit.tuning import choose_design
 from koloss.learners.params import rows_of
-from koloss.learners.reading import Reader, plain
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -131,6 +131,7 @@ def mix_loss(log_prior: Floats, eta: float, before: Floats, lost: Floats) -> flo
     return float((np.logaddexp.reduce(first) - np.logaddexp.reduce(first - eta * lost)) / eta)
 
 
+@kept
 @dataclass(slots=True, eq=False)
 class Totals:
     """S of every action, once laws have been among some of them, and what of it is none of its own."""
@@ -203,22 +204,6 @@ class Totals:
             self.mass[~counted] += mass
             self.level[~counted] += level
 
-    _NUMBERS: ClassVar = (
-        *("lost", "slept", "bonus", "mass", "level", "born", "met"),
-        *("price", "renewed", "revived"),
-    )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-        return plain(self, *self._NUMBERS)
-
-    @classmethod
-    def from_dict(cls, data: Reader, count: int) -> Totals:
-        """Those in a snapshot of a game with so many actions."""
-        totals = cls.of(count, met=True)
-        data.fill(totals, *cls._NUMBERS)
-        return totals
-
 
 # Actions that come and go.
 
@@ -243,12 +228,15 @@ def as_rows(name: str, rows: Any, count: int, actions: ActionSet | None = None) 
     return given.astype(np.int64)
 
 
+@kept
 class Roster:
     """Which actions are on offer."""
 
+    offered: Bools
+    changes: int = 0  # an era lasts from one to the next
+
     def __init__(self, count: int) -> None:
-        self.offered: Bools = np.ones(count, dtype=bool)
-        self.changes = 0  # an era lasts from one to the next
+        self.offered = np.ones(count, dtype=bool)
 
     def without(self, rows: Rows) -> Bools:
         """Those that are left when some are withdrawn."""

@@ -21,21 +21,21 @@ Departures from the box, and why:
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss.actions import ActionSet
+from koloss.core.snapshot import Extended, kept
 from koloss.guarantees import Guarantee, leader, paper
 from koloss.kernels import Kernel, Loss
 from koloss.learners.base import Recommendation, refuse_extras
 from koloss.learners.full.learner import FullDiagnostics, FullInformation, Game, drawn
-from koloss.learners.full.mixture import InFamily, OnPoints
+from koloss.learners.full.mixture import InFamily, MeanOnPoints
 from koloss.learners.full.settings import GradientSettings
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
 
 
@@ -45,23 +45,25 @@ class GradientDiagnostics(FullDiagnostics):
 
     mixing: float  # γ of the next step
     atoms: int  # actions in the mixture
-    gap: float  # of the last step: an upper bound on F_t(X_t) - min F_t
+    gap: Extended  # of the last step: an upper bound on F_t(X_t) - min F_t
     height: float  # what the bound allows of the next one
     certificate: str  # what the oracle said of its last minimum
 
 
+@kept
 @dataclass
 class Progress:
     """What the bound needs to know of the steps so far."""
 
     height: float  # h_t: F_t(X_t) - min F_t is at most this
-    gap: float  # of the last step
+    gap: Extended  # of the last step
     certificate: str  # of the last vertex
     certified: bool  # whether all vertices were global minima
     tracking: float = 0.0  # Σ √h_s
     delay_cost: float = 0.0  # what late losses have cost
 
 
+@kept
 class ConditionalGradient(FullInformation[GradientSettings]):
     """Online conditional gradient (Frank-Wolfe) with full information (Algorithm 3).
 
@@ -101,6 +103,15 @@ class ConditionalGradient(FullInformation[GradientSettings]):
 
     settings_type = GradientSettings
 
+    settings: GradientSettings
+    problem: leader.LeaderProblem
+    _sharp: bool
+    _height: float
+    _eta: float
+    _gamma: float
+    _mean: MeanOnPoints | InFamily
+    _progress: Progress
+
     def __init__(
         self,
         actions: ActionSet,
@@ -134,8 +145,8 @@ class ConditionalGradient(FullInformation[GradientSettings]):
             gamma, eta = 0.0, paper.gradient_rate(n)
         self._eta = settings.learning_rate or eta
         self._gamma = settings.mixing_rate or gamma  # zero for the paper's, which fall
-        kind = OnPoints if game.is_finite else InFamily
-        self._mean: OnPoints | InFamily = kind(game, settings.first, centred=not self._sharp)
+        kind = MeanOnPoints if game.is_finite else InFamily
+        self._mean = kind(game, settings.first, centred=not self._sharp)
 
     # Algorithm 3.
 
@@ -190,7 +201,9 @@ class ConditionalGradient(FullInformation[GradientSettings]):
     @property
     @locked
     def distribution(self) -> NDArray[np.float64]:
-        return np.array(self._mean.p) if isinstance(self._mean, OnPoints) else super().distribution
+        return (
+            np.array(self._mean.p) if isinstance(self._mean, MeanOnPoints) else super().distribution
+        )
 
     def _peek(self, rng: np.random.Generator, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
         return self.mixture
@@ -235,19 +248,3 @@ class ConditionalGradient(FullInformation[GradientSettings]):
             return None
         norm, radius, width = self.game.norm, self.game.radius, self.game.width
         return paper.conditional_gradient(rounds, norm=norm, radius=radius, width=width)
-
-    # Snapshots.
-
-    def _save(self) -> dict[str, Any]:
-        return {**super()._save(), "mean": self._mean.to_dict(), "progress": asdict(self._progress)}
-
-    def _load(self, data: Reader) -> None:
-        super()._load(data)
-        self._mean.load(data.part("mean"))
-        progress = data.part("progress")
-        self._progress = Progress(
-            certificate=progress.word("certificate", ("exhaustive", "dual", "local only")),
-            certified=progress.flag("certified"),
-            **{name: progress.number(name, 0, finite=False) for name in ("height", "gap")},
-            **{name: progress.number(name, 0) for name in ("tracking", "delay_cost")},
-        )

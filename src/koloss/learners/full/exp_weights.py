@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from koloss.actions import ActionSet, Box, Points
 from koloss.core.arrays import as_points, to_numpy
+from koloss.core.snapshot import kept
 from koloss.guarantees import Guarantee, paper, promises
 from koloss.guarantees.full import Compression, FullProblem, equally_good, exp_weights, tune
 from koloss.kernels import KernelLike, Loss
@@ -39,12 +40,9 @@ from koloss.learners.full.learner import (
     FullInformation,
     Game,
     drawn,
-    from_plain,
-    to_plain,
 )
 from koloss.learners.full.settings import ExpWeightsSettings
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import LARGEST, ROUNDING, Reader
 from koloss.learners.sharing import locked
 
 
@@ -59,6 +57,7 @@ class ExpWeightsDiagnostics(FullDiagnostics):
     particles; centres kept and the error of compression for kernel expansions."""
 
 
+@kept
 class ExpWeights(FullInformation[ExpWeightsSettings]):
     """Exponential weights with full information (Algorithm 2): the loss told is the whole function.
 
@@ -115,6 +114,19 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
 
     settings_type = ExpWeightsSettings
 
+    settings: ExpWeightsSettings
+    problem: FullProblem
+    _prior: Any  # -log p₁
+    _total: Any  # S: values on points, elsewhere a loss, or None before the first; where it is compressed it is in the expansion
+    _expansion: Expansion | None
+    _sampler: Any
+    _said: dict[str, float]  # by the paper's theorem
+    _eta: float | None  # None without a horizon, where it changes with time
+    _allowance: float = 0.0  # error that compression may make of a loss
+    _delay_cost: float = 0.0
+    _heard_width: float = 0.0  # largest range of a loss heard
+    _masked: int = 0  # decisions made among some of the actions
+
     def __init__(
         self,
         actions: ActionSet,
@@ -140,21 +152,14 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         settings, self.game = self.settings, game
         actions, kernel, n = game.actions, game.kernel, settings.horizon
         self._prior, varies = _prior(game, settings.prior)
-        # S: values on points, elsewhere a loss, or None before the first.
-        self._total: Any = np.zeros(len(game.points)) if game.is_finite else None
-        self._delay_cost = 0.0
-        self._heard_width = 0.0  # largest range of a loss heard
-        self._masked = 0  # decisions made among some of the actions
+        self._total = np.zeros(len(game.points)) if game.is_finite else None
         size, move = settings.particles, settings.move
-        self._sampler: Any = sampler_for(kernel, actions, particles=size, move=move)
-        self._stale = True  # whether the sampler has yet to hear of the potential
-        self._expansion: Expansion | None = None
+        self._sampler = sampler_for(kernel, actions, particles=size, move=move)
+        self._expansion = None
         if not self._sampler.exact and kernel.loss_family.is_expansion:
             self._expansion = Expansion.empty(kernel, actions.dimension, size=game.radius)
         self.problem = FullProblem(n or 1, game.width, varies, _dimension(actions), settings.delay)
-        self._said: dict[str, float] = {}  # by the paper's theorem
-        self._eta: float | None = None  # None without a horizon, where it changes with time
-        self._allowance = 0.0  # error that compression may make of a loss
+        self._said, self._eta = {}, None
         if n is not None:
             self._tune(n)
 
@@ -183,18 +188,27 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             return eta
         return eta / self._heard_width if self._heard_width > 0 else 1.0  # all were equally good
 
+    @property
+    def _losses(self) -> Any:
+        """S."""
+        expansion = self._expansion
+        if expansion is None:
+            return self._total
+        return expansion.loss if len(expansion) else None
+
     def _potential(self) -> Any:
         """ηS - log p₁: the density of the next action is exp(-potential). None for zero."""
-        if self._total is None:
+        total = self._losses
+        if total is None:
             return self._prior
-        scaled = self.learning_rate * self._total
+        scaled = self.learning_rate * total
         return scaled if self._prior is None else scaled + self._prior
 
     def _current_sampler(self) -> Any:
         """The sampler, after it has heard of the newest losses."""
-        if self._stale:
+        if self._sampler.stale:
             self._sampler.follow(self._potential(), self._rng)
-            self._stale = False
+            self._sampler.stale = False
         return self._sampler
 
     def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[None, Drawn]:
@@ -228,12 +242,11 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             self._delay_cost += delay * self.problem.late_rate(self._eta, t - delay)
         if self._expansion is not None:
             self._expansion.add(loss, self._error_allowed(t))
-            self._total = self._expansion.loss
         else:
             self._total = loss if self._total is None else self._total + loss
         if self.game.learned:
             self._heard_width = max(self._heard_width, float(np.ptp(loss)))
-        self._stale = True
+        self._sampler.stale = True
 
     def _error_allowed(self, t: int) -> float:
         """What compression may change the t-th loss by."""
@@ -265,17 +278,17 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         if self.game.is_finite:
             return self.actions, self.distribution
         sampler = copy.deepcopy(self._sampler)
-        if self._stale:
+        if sampler.stale:
             sampler.follow(self._potential(), rng)
         return sampler.draw(count, rng), np.full(count, 1 / count)
 
     @locked
     def recommend(self) -> Recommendation:
-        if self._total is None:  # anything is as good
+        if self._losses is None:  # anything is as good
             return Recommendation(
                 None, self.actions.sample(1, np.random.default_rng(0))[0], 0.0, "exhaustive"
             )
-        best = self.game.best(self._total, self.ledger.heard, rng=np.random.default_rng(0))
+        best = self.game.best(self._losses, self.ledger.heard, rng=np.random.default_rng(0))
         return self._named(best)
 
     @property
@@ -345,66 +358,9 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             return equally_good(rounds)
         return paper.exp_weights(self._said, rounds, self.game.width)
 
-    # Snapshots.
-
-    def _save(self) -> dict[str, Any]:
-        expansion = self._expansion
-        return {
-            **super()._save(),
-            "total": to_plain(self._total) if expansion is None else None,
-            "expansion": None if expansion is None else expansion.to_dict(),
-            "sampler": self._sampler.to_dict(),
-            "stale": self._stale or self._sampler.exact,  # which do not keep the potential
-            "delay_cost": self._delay_cost,
-            "heard_width": self._heard_width,
-        } | ({"masked": self._masked} if self._masked else {})
-
-    def _load(self, data: Reader) -> None:
-        super()._load(data)
-        self._delay_cost = data.number("delay_cost", 0)
-        if data.has_key("masked"):
-            self._masked = data.count("masked", 1)
-        widest = 2 * LARGEST if self.game.learned else 0
-        self._heard_width = data.number("heard_width", 0, widest)
-        if self._expansion is None:
-            data.nothing("expansion")
-            self._total = from_plain(data, "total", self.game)
-            if self._total is None and self.game.is_finite:
-                data.refuse("total", "must be the values on all points", None)
-        else:
-            data.nothing("total")
-            self._expansion = self._expansion.loaded(data.part("expansion"))
-            self._total = self._expansion.loss if len(self._expansion) else None
-        self._sampler.load(data.raw("sampler"))
-        if (followed := self._sampler.followed()) is not None:
-            self.game.check_family(followed[0])
-        self._stale = data.flag("stale")
-        if self._sampler.exact and not self._stale:
-            data.refuse("stale", "must be True for draws that are exact", False)
-
-    def _check(self, data: Reader) -> None:
-        with np.errstate(all="ignore"):
-            potential = self._potential()
-            good = not self.game.is_finite or np.ptp(potential) < np.inf
-        if not good:
-            data.refuse("learner.total", "must give probabilities", potential)
-        self._check_followed(data)
-        super()._check(data)
-
-    def _check_followed(self, data: Reader) -> None:
-        """Refuse particles that follow a density which no losses of this game can have made."""
-        if (followed := self._sampler.followed()) is None:
-            return
-        (potential, X), game, heard = followed, self.game, self.ledger.heard
-        size = max(game.width, game.norm * game.diameter) * heard
-        most = (
-            self.learning_rate * math.sqrt(max(heard, 1)) * size
-        )  # without a horizon the rate has fallen
-        if self._prior is not None:
-            most += float(np.ptp(to_numpy(self._prior(X))))
-        spread = float(np.ptp(to_numpy(potential(X))))
-        if not spread <= most * (1 + ROUNDING) + ROUNDING:
-            data.refuse("learner.sampler.potential", f"must vary by at most {most:.6g}", spread)
+    @classmethod
+    def _know_all(cls) -> None:
+        from koloss.samplers import lookup  # noqa: F401
 
 
 def _prior(game: Game, prior: Any) -> tuple[Any, float]:

@@ -21,8 +21,8 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import Cached, Matrix, Vector, kept
 from koloss.kernels import Kernel, KernelLoss
-from koloss.learners.reading import FARTHEST, Reader
 
 SHORTEST = 64
 """Expansions with fewer centres are left alone."""
@@ -34,6 +34,7 @@ FLOOR = 1e-10
 """Residuals below this, relative to K(z, z), are not told from rounding: pivots are not chosen among them."""
 
 
+@kept
 @dataclass
 class Expansion:
     """A sum of kernel expansions, part of it compressed.
@@ -54,15 +55,15 @@ class Expansion:
 
     kernel: Kernel
     size: float  # 𝒢
-    pivots: Any  # the compressed part, (m, d)
-    weights: Any  # (m,)
-    centers: Any  # what was added since, (p, d)
-    coefficients: Any  # (p,)
+    pivots: Matrix  # the compressed part, (m, d)
+    weights: Vector  # (m,)
+    centers: Matrix  # what was added since, (p, d)
+    coefficients: Vector  # (p,)
     allowance: float = 0.0  # error that may be made when these are compressed
     spent: float = 0.0  # largest error of the sum anywhere, so far
     limit: int = SHORTEST  # number of centres at which the next compression is tried
     pending: int = 0  # losses added since the last compression
-    _loss: KernelLoss | None = field(default=None, repr=False, compare=False)
+    _loss: Cached = field(default=None, repr=False, compare=False)  # of type KernelLoss
 
     @classmethod
     def empty(cls, kernel: Kernel, dimension: int, *, size: float) -> Expansion:
@@ -80,7 +81,8 @@ class Expansion:
             centers = np.concatenate([self.pivots, self.centers])
             coefficients = np.concatenate([self.weights, self.coefficients])
             self._loss = KernelLoss(self.kernel, centers, coefficients)
-        return self._loss
+        loss: KernelLoss = self._loss
+        return loss
 
     def add(self, loss: KernelLoss, allowance: float) -> None:
         """Add a loss; compressing it, now or later, may change the sum by up to the allowance."""
@@ -131,34 +133,6 @@ class Expansion:
         self.allowance, self.pending = 0.0, 0
         self.limit = max(SHORTEST, math.ceil(1.5 * len(Z)))
         self._loss = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, from which `from_dict` goes on exactly."""
-        plain = {name: getattr(self, name) for name in _PLAIN}
-        return {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in plain.items()}
-
-    def loaded(self, data: Reader) -> Expansion:
-        """The sum in a snapshot, of the kernel, dimension and size of this one."""
-        pivots, centers = (
-            data.array(name, (None, self.pivots.shape[1]), -FARTHEST, FARTHEST)
-            for name in ("pivots", "centers")
-        )
-        return Expansion(
-            kernel=self.kernel,
-            size=data.number("size", self.size, self.size),
-            pivots=pivots,
-            weights=data.array("weights", (len(pivots),)),
-            centers=centers,
-            coefficients=data.array("coefficients", (len(centers),)),
-            allowance=data.number("allowance", 0),
-            spent=data.number("spent", 0),
-            limit=data.count("limit", 1),
-            pending=data.count("pending"),
-        )
-
-
-_ARRAYS = ("pivots", "weights", "centers", "coefficients")
-_PLAIN = ("size", *_ARRAYS, "allowance", "spent", "limit", "pending")
 
 
 def _solve_lower(gram: Any, cross: Any) -> Any:

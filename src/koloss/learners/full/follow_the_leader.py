@@ -18,7 +18,7 @@ on the ball and for linear losses on convex sets; elsewhere there is an error th
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from koloss.actions import ActionSet
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import kept
 from koloss.guarantees import Guarantee, leader, paper
 from koloss.kernels import Kernel, Loss
 from koloss.learners.base import Recommendation, refuse_extras
@@ -34,15 +35,12 @@ from koloss.learners.full.learner import (
     FullInformation,
     Game,
     drawn,
-    from_plain,
-    to_plain,
 )
 from koloss.learners.full.settings import LeaderSettings
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import FARTHEST, Reader
 from koloss.learners.sharing import locked
 from koloss.oracles import projection_for
-from koloss.oracles.hull import Projection
+from koloss.oracles.hull import Hull, Projection
 
 SHARE = 1e-3
 """Of the bound, that approximate projections may add."""
@@ -56,6 +54,7 @@ class LeaderDiagnostics(FullDiagnostics):
     gap: float  # of its projection: the mean is at most √gap from the leader
 
 
+@kept
 class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     """Follow the regularised leader with full information (Algorithm 4).
 
@@ -94,6 +93,17 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
 
     settings_type = LeaderSettings
 
+    settings: LeaderSettings
+    problem: leader.LeaderProblem
+    _hull: Hull
+    _eta: float
+    _tolerance: float
+    _total: Any  # Σ w_s: values on points, or a loss
+    _last: Projection | None  # where the leader was at the last draw
+    _tracking: float = 0.0
+    _delay_cost: float = 0.0
+    _leader = None  # where it is, once somebody asks
+
     def __init__(
         self,
         actions: ActionSet,
@@ -121,10 +131,7 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
         self._tolerance = (SHARE * self.problem.reach) ** 2 / n  # n G √h ≤ a share of ϱ G √n
         if settings.tolerance is not None:
             self._tolerance = settings.tolerance
-        self._total: Any = None  # Σ w_s: values on points, or a loss
-        self._leader: Projection | None = None  # where the leader is, once somebody asks
-        self._last: Projection | None = None  # where it was at the last draw
-        self._tracking, self._delay_cost = 0.0, 0.0
+        self._total, self._last = None, None
 
     def _zero(self) -> Any:
         if self.game.is_finite:
@@ -225,40 +232,3 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
             return None
         proved, game = self._proved(rounds), self.game
         return paper.regularised_leader(proved, self._eta, norm=game.norm, radius=game.radius)
-
-    # Snapshots.
-
-    def _save(self) -> dict[str, Any]:
-        return {
-            **super()._save(),
-            "total": to_plain(self._total),
-            "leader": asdict(self._project()),  # the same whether somebody has looked or not
-            "last": None if self._last is None else asdict(self._last),
-            "tracking": self._tracking,
-            "delay_cost": self._delay_cost,
-        }
-
-    def _load(self, data: Reader) -> None:
-        super()._load(data)
-        self._total = from_plain(data, "total", self.game)
-        self._leader = _projection(data.part("leader"), self.game)
-        self._last = _projection(data.part("last"), self.game) if data.has("last") else None
-        self._tracking, self._delay_cost = (
-            data.number(name, 0) for name in ("tracking", "delay_cost")
-        )
-
-
-def _projection(data: Reader, game: Game) -> Projection:
-    """A projection in a snapshot of a game."""
-    weights = data.distribution("weights", None)
-    k, index = len(weights), None
-    atoms = data.array("atoms", (k, game.actions.dimension), -FARTHEST, FARTHEST)
-    if not game.is_finite:
-        data.nothing("index")
-        good = bool(np.all(game.actions.contains(atoms)))
-    else:
-        index = data.array("index", (k,), 0, len(game.points) - 1, whole=True)
-        good = np.array_equal(atoms, game.points[index])
-    if not good:
-        data.refuse("atoms", "must be actions", atoms)
-    return Projection(atoms, weights, index, data.number("gap", 0))

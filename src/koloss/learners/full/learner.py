@@ -7,7 +7,6 @@ A learner of this kind adds how it draws, what it makes of a loss (`_learn_from`
 from __future__ import annotations
 
 import abc
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -15,16 +14,18 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.actions import ActionSet, Ball, Points
+from koloss.actions import ActionSet, Points
 from koloss.core.arrays import as_vector, to_numpy
+from koloss.core.snapshot import kept
 from koloss.errors import LossOutOfBounds
-from koloss.guarantees.full import Played
+from koloss.guarantees.full import FullProblem, Played
+from koloss.guarantees.leader import LeaderProblem
 from koloss.kernels import Loss
 from koloss.kernels.geometry import feature_diameter, feature_radius
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.full.settings import FullSettings
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import LARGEST, ROUNDING, Reader
+from koloss.learners.losses import LARGEST
 from koloss.learners.waiting import Entry, Law
 from koloss.oracles import minimize
 from koloss.proxy.pivoted_cholesky import negative_eigenvalue
@@ -35,6 +36,11 @@ NARROWEST = 1e-12
 """Share of the range of a loss, as its norm has it, below which a promised range would be one of roundings."""
 
 
+for _numbers in (FullProblem, LeaderProblem):
+    kept(_numbers)
+
+
+@kept
 @dataclass(frozen=True)
 class Game:
     """What stays fixed: where, with which kernel, and how large losses may be."""
@@ -66,26 +72,6 @@ class Game:
         eigenvalue = 0.0
         if settings.projects and isinstance(actions, Points):
             eigenvalue = negative_eigenvalue(kernel, actions)
-        learned = settings.learns_range
-        return cls(actions, kernel, norm, low, high, width, radius, diameter, eigenvalue, learned)
-
-    @classmethod
-    def from_dict(cls, data: Reader, settings: FullSettings) -> Game:
-        """The game in a snapshot with these settings."""
-        norm = data.number("norm", 0, LARGEST, positive=True)
-        width, most = data.number("width", 0), math.sqrt(LARGEST)
-        radius, diameter = (data.number(name, 0, most) for name in ("radius", "diameter"))
-        actions, kernel = settings.actions, settings.kernel
-        if not isinstance(actions, Points):
-            kernel.diag(
-                np.asarray(actions.bounds())
-            )  # which must be points where the kernel is defined
-        if isinstance(actions, Ball) and not math.isclose(
-            feature_radius(kernel, actions), radius, rel_tol=ROUNDING
-        ):
-            data.refuse("radius", "must be that of the features", radius)
-        eigenvalue = data.number("eigenvalue", most=0)
-        low, high = settings.stated_range or (None, None)
         learned = settings.learns_range
         return cls(actions, kernel, norm, low, high, width, radius, diameter, eigenvalue, learned)
 
@@ -137,15 +123,6 @@ class Game:
             raise LossOutOfBounds(f"`loss` {rule}, got {highest - lowest:.6g}")
         return values
 
-    def check_family(self, loss: Loss) -> None:
-        """Refuse a loss that is not in the kernel's own form, whatever its size."""
-        self._check_dimension(loss)
-        if type(self.kernel.own_loss(loss)) is not type(loss):
-            raise TypeError(f"`loss` must be one of {self.kernel!r}, got {type(loss).__name__}")
-        for name, part in loss.parts().items():
-            if hasattr(part, "shape") and not np.abs(to_numpy(part)).max(initial=0) <= LARGEST:
-                raise ValueError(f"`{name}` must be at most {LARGEST:g}, got more")
-
     def _check_dimension(self, loss: Loss) -> None:
         d = self.actions.dimension
         if loss.dimension != d:
@@ -159,11 +136,6 @@ class Game:
             return Recommendation(i, self.points[i], float(total[i]) / rounds, "exhaustive")
         least = minimize(total, self.actions, **search)
         return Recommendation(None, least.point, least.value / rounds, least.certificate)
-
-    def numbers(self) -> dict[str, float]:
-        """What the settings do not say."""
-        names = ("norm", "width", "radius", "diameter", "eigenvalue")
-        return {name: getattr(self, name) for name in names}
 
 
 class FullInformation(Learner[F, Law]):
@@ -215,20 +187,6 @@ class FullInformation(Learner[F, Law]):
         book = self.ledger
         counts = {"rounds": book.made, "heard": book.heard, "late": book.late}
         return {**counts, "outstanding": len(book)}
-
-    # Snapshots.
-
-    def _keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
-        if self._params is None:
-            return super()._keys(data, name, count)
-        rows: list[int] = data.array(name, (count,), 0, len(self._params) - 1, whole=True).tolist()
-        return rows
-
-    def _save(self) -> dict[str, Any]:
-        return {"game": self.game.numbers()}
-
-    def _load(self, data: Reader) -> None:
-        self._prepare(Game.from_dict(data.part("game"), self.settings))
 
 
 @dataclass(frozen=True)
@@ -290,26 +248,3 @@ def _holds_one(loss: Any) -> bool:
         return isinstance(first, Loss) or np.ndim(first) > 0
     except (TypeError, ValueError):  # nothing to go through, not one, or ragged
         return False
-
-
-def to_plain(total: Any) -> Any:
-    """A sum of losses as plain data: values on points, a loss, or None."""
-    if isinstance(total, Loss):
-        return total.to_dict(arrays=True)
-    return None if total is None else total.copy()
-
-
-def from_plain(data: Reader, name: str, game: Game) -> Any:
-    """The sum of losses of a game in a snapshot: values on points, a loss, or None."""
-    value = data.raw(name)
-    if isinstance(value, Mapping):
-        if game.is_finite:
-            data.refuse(name, "must be the values on all points", value)
-        loss = Loss.from_dict(value)
-        game.check_family(loss)
-        return loss
-    if value is None:
-        return None
-    if not game.is_finite:
-        data.refuse(name, "must be a loss", value)
-    return data.array(name, (len(game.points),))

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import ExtendedVector, Matrix, Vector, kept
 from koloss.kernels import Loss
 from koloss.learners.base import Recommendation
-from koloss.learners.full.learner import Game, from_plain, to_plain
-from koloss.learners.reading import FARTHEST, Reader
+from koloss.learners.full.learner import Game
 from koloss.oracles import Minimum, minimize
 
 WARM_LIMIT = 100_000
@@ -31,6 +31,7 @@ LARGE = 2.0**500
 """Sum of the u beyond which they are scaled down."""
 
 
+@kept
 @dataclass
 class Mixture:
     """D ← (1 - γ)D + γδ_v, over and over; drawn from in logarithmic time.
@@ -49,7 +50,7 @@ class Mixture:
     """
 
     rows: Any  # atoms, with room for more
-    sums: Any  # cumulative sums of u, of the same length
+    sums: ExtendedVector  # cumulative sums of u, of the same length
     size: int
 
     @classmethod
@@ -93,29 +94,10 @@ class Mixture:
         before = sums[first - 1] if first else 0.0
         kept = (sums[first:] - before) / (sums[-1] - before)
         room = max(2 * len(kept), 64)
-        rows = np.empty((room, *self.rows.shape[1:]), dtype=self.rows.dtype)
+        rows = np.zeros((room, *self.rows.shape[1:]), dtype=self.rows.dtype)
         rows[: len(kept)] = self.rows[first : self.size]
-        self.rows, self.sums, self.size = rows, np.empty(room), len(kept)
+        self.rows, self.sums, self.size = rows, np.zeros(room), len(kept)
         self.sums[: self.size] = kept
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, from which `from_dict` goes on exactly."""
-        sums = self.sums[: self.size].copy()
-        return {"rows": self.atoms.copy(), "sums": sums, "room": len(self.rows)}
-
-    @classmethod
-    def from_dict(cls, data: Reader, atoms: Any) -> Mixture:
-        """The mixture in a snapshot, with these atoms."""
-        k = len(atoms)
-        sums = data.array("sums", (k,), 0, 1e300)  # they grow, up to `LARGE` and a step
-        if k == 0 or sums[0] <= 0 or np.any(np.diff(sums) < 0):
-            data.refuse("sums", "must be positive and must not fall", sums)
-        room = data.count("room", k, max(2 * k, 64))
-        rows = np.empty((room, *atoms.shape[1:]), dtype=atoms.dtype)
-        rows[:k] = atoms
-        mixture = cls(rows, np.empty(room), k)
-        mixture.sums[:k] = sums
-        return mixture
 
 
 class MeanAction:
@@ -127,41 +109,30 @@ class MeanAction:
     centre: Any
     total: Any
 
-    def to_dict(self) -> dict[str, Any]:
-        parts = {name: to_plain(getattr(self, name)) for name in ("mean", "centre", "total")}
-        return {"mixture": self.mixture.to_dict(), **parts}
 
-    def load(self, data: Reader) -> None:
-        mixture, game = data.part("mixture"), self.game
-        if game.is_finite:
-            atoms = mixture.array("rows", (None,), 0, len(game.points) - 1, whole=True)
-        else:
-            atoms = mixture.array("rows", (None, game.actions.dimension), -FARTHEST, FARTHEST)
-            if not np.all(game.actions.contains(atoms)):
-                mixture.refuse("rows", "must be actions", atoms)
-        self.mixture = Mixture.from_dict(mixture, atoms)
-        for name in ("mean", "centre", "total"):
-            setattr(self, name, from_plain(data, name, self.game))
-            if getattr(self, name) is None and (name != "total" or self.game.is_finite):
-                data.refuse(name, "must be there", None)
-
-
-class OnPoints(MeanAction):
+@kept
+class MeanOnPoints(MeanAction):
     """Elements of the RKHS as their values on N points: O(N) per round, one column of the kernel."""
+
+    X: Matrix
+    p: Vector  # all weights of the mixture, by point
 
     def __init__(self, game: Game, first: Any, *, centred: bool) -> None:
         self.game, self.X = game, game.points
-        self._columns: dict[int, Any] = {}
+        self._restored()
         if first is None:  # the point of smallest norm in the RKHS
             atom = int(np.argmin(to_numpy(game.kernel.diag(self.X))))
         else:
             atom = int(np.argmin(np.linalg.norm(self.X - first[None], axis=1)))
         self.mixture = Mixture.of(np.asarray([atom]))
-        self.p = np.zeros(len(self.X))  # all weights of the mixture, by point
+        self.p = np.zeros(len(self.X))
         self.p[atom] = 1.0
         self.mean = self._column(atom).copy()
         self.centre = self.mean.copy() if centred else np.zeros(len(self.X))
         self.total = np.zeros(len(self.X))
+
+    def _restored(self) -> None:
+        self._columns: dict[int, Any] = {}
 
     def _column(self, i: int) -> Any:
         """K(a, a_i) for every point a; kept, as steps return to their vertices."""
@@ -230,14 +201,8 @@ class OnPoints(MeanAction):
     def best(self, heard: int) -> Recommendation:
         return self.game.best(self.total, heard)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "p": self.p.copy()}
 
-    def load(self, data: Reader) -> None:
-        super().load(data)
-        self.p = data.distribution("p", len(self.X))
-
-
+@kept
 class InFamily(MeanAction):
     """Elements of the RKHS as losses of the game's family: a matrix and a vector, coefficients, an expansion."""
 

@@ -17,6 +17,7 @@ from koloss.core.arrays import (
     one_of,
     to_numpy,
 )
+from koloss.core.snapshot import kept
 from koloss.kernels import Kernel, Loss
 from koloss.learners.settings import Settings
 
@@ -66,6 +67,7 @@ class FullSettings(Settings):
             raise TypeError(f"`kernel` must be a Kernel, got {type(self.kernel).__name__}")
 
 
+@kept
 @dataclass(frozen=True, kw_only=True)
 class ExpWeightsSettings(FullSettings):
     """Of Algorithm 2."""
@@ -129,6 +131,7 @@ class ExpWeightsSettings(FullSettings):
         self._set("prior", p)
 
 
+@kept
 @dataclass(frozen=True, kw_only=True)
 class GradientSettings(FullSettings):
     """Of Algorithm 3."""
@@ -154,6 +157,7 @@ class GradientSettings(FullSettings):
             self._set("first", point[0].astype(float))
 
 
+@kept
 @dataclass(frozen=True, kw_only=True)
 class LeaderSettings(FullSettings):
     """Of Algorithm 4."""

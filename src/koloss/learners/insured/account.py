@@ -22,34 +22,38 @@ O(a) as little as when they are entered. What is withdrawn is not looked at. The
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.core.snapshot import Rows, Vector, kept
 from koloss.learners.bandit.shares import Shares
 from koloss.learners.insured.exploration import largest, lowest, smallest
-from koloss.learners.reading import Reader, plain
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 ROUNDING = 1e-9
 """By how much sums may be off."""
 
 
+@kept
 class Account:
     """Λ of every action, and how many rounds are open."""
 
+    shares: Shares | None  # the laws that regret is against; None: all actions
+    total: Vector  # Λ
+    variance: Vector  # Σ of squared steps of Λ beside the predictions
+    outstanding: int = 0  # O
+    offered: Bools | None = None  # None as long as all actions are
+    born: Rows  # era in which each was added
+    before: Rows  # open rounds drawn before that
+
     def __init__(self, actions: int, shares: Shares | None = None) -> None:
-        self.shares = shares  # the laws that regret is against; None: all actions
-        self.total: Floats = np.zeros(actions)  # Λ
-        self.variance: Floats = np.zeros(actions)  # Σ of squared steps of Λ beside the predictions
-        self.outstanding = 0  # O
-        self.offered: Bools | None = None  # None as long as all actions are
-        self.born: Ints = np.zeros(actions, dtype=np.int64)  # era in which each was added
-        self.before: Ints = np.zeros(actions, dtype=np.int64)  # open rounds drawn before that
+        self.shares = shares
+        self.total, self.variance = np.zeros(actions), np.zeros(actions)
+        self.born, self.before = np.zeros((2, actions), dtype=np.int64)
 
     @property
     def there(self) -> Any:
@@ -199,16 +203,3 @@ class Account:
         """All that was heard in another unit."""
         self.total *= factor
         self.variance *= factor**2
-
-    _KEPT: ClassVar = ("total", "variance", "born", "before", "outstanding")
-
-    def to_dict(self) -> dict[str, Any]:
-        return plain(self, *self._KEPT)
-
-    @classmethod
-    def from_dict(cls, data: Reader, actions: int, shares: Shares | None = None) -> Account:
-        """The account in a snapshot."""
-        account = cls(actions, shares)
-        data.fill(account, *cls._KEPT)
-        account.variance = data.array("variance", (actions,), 0)
-        return account

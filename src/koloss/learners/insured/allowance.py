@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from koloss.core.snapshot import Extended, kept
 from koloss.guarantees import insured
 from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.insured.settings import InsuredSettings
 
 
+@kept
 @dataclass(frozen=True)
 class Allowance:
     """What a policy may use of estimated regret, in units of the range."""
@@ -19,7 +21,7 @@ class Allowance:
     unit: float  # B(1)
     horizon: int | None
     warm_up: int  # rounds played on trust where there is no horizon
-    cap: float | None  # R, the largest leverage allowed; None: the budget of the time
+    cap: Extended | None  # R, the largest leverage allowed; None: the budget of the time
     overdraft: float | None = None  # C; None: that of `insured.overdraft`
     learned: bool = False  # whether the range is learned
 
@@ -28,12 +30,12 @@ class Allowance:
         cls,
         settings: InsuredSettings,
         problem: BanditProblem,
+        horizon: int | None,
         *,
         warm_up: int,
         learned: bool,
     ) -> Allowance:
-        """That of a game with these settings."""
-        horizon = settings.horizon
+        """That of a stage with these settings, for its share of the horizon."""
         allowance = cls(
             share=settings.budget,
             premium=settings.premium,

@@ -12,6 +12,7 @@ import numpy as np
 
 from koloss.core.arrays import to_numpy
 from koloss.core.device import DeviceFeatures
+from koloss.core.snapshot import Matrix, kept
 from koloss.kernels import Mixed, Periodic
 from koloss.kernels.algebra import Product, Scaled, Sum
 from koloss.kernels.stationary import Stationary
@@ -93,6 +94,7 @@ def _parts(kernel: Any) -> list[Any]:
     return [*_parts(kernel.left), *_parts(kernel.right)] if isinstance(kernel, Sum) else [kernel]
 
 
+@kept
 class Priors:
     """Prior covariances P of θ for losses θ'ψ, as roots: P = RR'.
 
@@ -100,14 +102,25 @@ class Priors:
     constant.
     """
 
+    points: Matrix  # some actions, ...
+    inverse: Matrix  # ... and W
+    dimension: int
+    kernel: Any
+    halved: int
+    doubt: float
+    start: Key
+
     def __init__(self, kernel: Any, points: Any, inverse: Any, halved: int | None = None) -> None:
-        self.points, self.inverse = points, inverse  # some actions, and W
+        self.points, self.inverse = points, inverse
         self.dimension = points.shape[1]
         self.kernel, self.halved = ladder(kernel)
         if halved is not None:
             self.halved = halved
         start, self.doubt = (0, DOUBT) if self.kernel is kernel else (-self.halved, PRECAUTION)
-        self.start: Key = (start,) * self.dimension
+        self.start = (start,) * self.dimension
+        self._restored()
+
+    def _restored(self) -> None:
         self._roots: dict[Key, Any] = {}
 
     @classmethod

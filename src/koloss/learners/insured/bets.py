@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from koloss.learners.reading import Reader
+from koloss.core.snapshot import Extended, kept
 
 ODDS = 100.0
 """Wealth of the bets on "exploration does better than the policy" at which the stage ends early, at least ..."""
@@ -28,6 +28,7 @@ def residual_variance(noise: float, heard: int) -> float:
     return (noise + GUESSED / 4) / (heard + GUESSED)
 
 
+@kept
 @dataclass(slots=True)
 class Bets:
     """A bet that exploration does better than the policy, and how both have done of late.
@@ -37,7 +38,7 @@ class Bets:
     is used twice: if exploration is no better than the policy, each bet is a fair one or worse.
     """
 
-    wealth: float = 0.0
+    wealth: Extended = 0.0  # it may grow beyond every number
     policy_mean: float = 0.0
     explored_mean: float = 0.0
     policy_rounds: int = 0
@@ -73,9 +74,3 @@ class Bets:
             self.fresh_rounds, self.fresh_mean = 0, 0.0
         self.explored_rounds += 1
         self.explored_mean += (y - self.explored_mean) / min(self.explored_rounds, 20)
-
-    @classmethod
-    def from_dict(cls, data: Reader) -> Bets:
-        """The bets in a snapshot."""
-        wealth = data.number("wealth", 0, finite=False)  # it may grow beyond every number
-        return data.record(cls, wealth=wealth)

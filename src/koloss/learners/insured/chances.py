@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
 
-from koloss.learners.reading import Reader, plain
+from koloss.core.snapshot import kept
 
 REST = 100
 """Losses after a stop before the policy may play again on evidence; twice as many after every further one."""
@@ -27,15 +27,18 @@ ROOM = 2.5
 """And the room that its budget must have left, in units of the design's leverage."""
 
 
+@kept
+@dataclass(slots=True)
 class Chances:
     """What the policy in the shadow would have gained since it was stopped."""
 
-    def __init__(self) -> None:
-        self.stops = 0  # how often the robust learner has taken over
-        self.since = 0  # losses heard when it last did
-        self.gain = 0.0  # Σ of what would have been gained
-        self.spread = 0.0  # Σ of squares
-        self.chosen: dict[int, int] = {}  # the action put down for every decision that waits
+    stops: int = 0  # how often the robust learner has taken over
+    since: int = 0  # losses heard when it last did
+    gain: float = 0.0  # Σ of what would have been gained
+    spread: float = 0.0  # Σ of squares
+    chosen: dict[int, int] = field(
+        default_factory=dict
+    )  # the action put down for every decision that waits
 
     def stopped(self, heard: int) -> None:
         """The robust learner takes over, once so many losses have been heard."""
@@ -65,20 +68,3 @@ class Chances:
     def deserved(self, heard: int, room: float, leverage: float) -> bool:
         """Whether to let it play again, once so many losses have been heard, with so much room left in its budget."""
         return self.rest(heard) == 0 and room > ROOM * leverage and self.deviations > CHANCE
-
-    _KEPT: ClassVar = ("stops", "since", "gain", "spread")
-
-    def to_dict(self) -> dict[str, Any]:
-        chosen = [[decision, action] for decision, action in self.chosen.items()]
-        return {**plain(self, *self._KEPT), "chosen": chosen}
-
-    @classmethod
-    def from_dict(cls, data: Reader, actions: int) -> Chances:
-        """What a snapshot says."""
-        chances = cls()
-        data.fill(chances, *cls._KEPT)
-        pairs = data.items("chosen")
-        for k in range(len(pairs)):
-            pair = pairs.items(str(k), 2)
-            chances.chosen[pair.count("0")] = pair.count("1", 0, actions - 1)
-        return chances

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.core.snapshot import kept
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import Exp2
 from koloss.learners.insured.chances import CHANCE, ROOM
 from koloss.learners.insured.forecast import Trusted
-from koloss.learners.reading import Reader
 
 if TYPE_CHECKING:
-    from koloss.learners.insured.operated import Operated
+    from koloss.learners.insured.stage import Stage
+    from koloss.learners.insured.state import InsuredState
 
 
 def told_after(rounds: int) -> str:
@@ -24,6 +25,7 @@ def told_after(rounds: int) -> str:
     return f"after {rounds} rounds" if rounds else "before the first round"
 
 
+@kept
 @dataclass(frozen=True)
 class Alarm:
     """A policy was stopped, or plays again."""
@@ -34,11 +36,14 @@ class Alarm:
     estimated_regret: float  # in the units of the losses
     successor: str  # who plays on: "robust", or the policy
     budget: float  # what the estimated regret could have reached
+    context: int | None = None  # the row of the context in which, where there are several, ...
+    named: str = ""  # ... and how it was given
 
     def __str__(self) -> str:
         why, successor = REASONS[self.reason], self.successor
         used = f"estimated regret {self.estimated_regret:.4g} of {self.budget:.4g}"
-        after = told_after(self.round)
+        where = "" if self.context is None else f" in context {self.named}"
+        after = told_after(self.round) + where
         if self.policy == "robust":
             return f"{after} the policy {successor!r} plays again: {why}; {used}"
         return (
@@ -54,11 +59,6 @@ REASONS = {
     "short": "there is nothing to insure: one action, or too few rounds",
 }
 """Why a stage ends, in words."""
-
-
-def alarm_from_dict(data: Reader) -> Alarm:
-    """An alarm in a snapshot."""
-    return data.record(Alarm, reason=data.word("reason", tuple(REASONS)))
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ class InsuredDiagnostics:
     chance: SecondChance | None = None  # while the robust learner plays in place of a policy
     robust: BanditDiagnostics | None = None  # of the robust learner while it plays
     told: str = field(default="losses", repr=False)  # or rewards
+    context: Any = None  # in which this is, where there are several
 
     def __str__(self) -> str:
         waiting = f"{self.outstanding} {self.told} outstanding"
@@ -139,45 +140,131 @@ class InsuredDiagnostics:
         return "\n".join(lines)
 
 
-def diagnose_insured(learner: Operated) -> InsuredDiagnostics:
-    """What there is to see of an insured learner."""
-    stage, ledger, forecaster = learner._last, learner.ledger, learner._forecaster
-    rho, center = learner._units.width, learner._units.center
-    account, budget = learner._account, stage.allowance.budget(ledger.made + 1)
+def diagnose_stage(learner: InsuredState, stage: Stage) -> InsuredDiagnostics:
+    """What there is to see of an insured learner, or of one of its contexts."""
+    watched, ledger, forecaster = stage.last, learner.ledger, stage.forecaster
+    rho, center = stage.units.width, stage.units.center
+    account, budget = stage.account, stage.budget
+    alone = stage.place.alone
     robust = chance = None
-    if isinstance(learner._stage, Exp2):
-        robust = diagnose(learner._stage, learner._stage.made - learner._stage.heard)
-    if learner._may_return:
-        least, heard = ROOM * learner._first.largest, ledger.heard
-        gain, score = learner._chances.gain * rho, learner._chances.deviations
-        rest, room = learner._chances.rest(heard), (budget - 1 - account.used) * rho
+    if isinstance(stage.playing, Exp2):
+        robust = diagnose(stage.playing, stage.playing.made - stage.playing.heard)
+    if stage.may_return:
+        least, heard = ROOM * stage.first.largest, stage.heard
+        gain, score = stage.chances.gain * rho, stage.chances.deviations
+        rest, room = stage.chances.rest(heard), (budget - 1 - account.used) * rho
         chance = SecondChance(gain, score, CHANCE, rest, room, least * rho)
     estimate = account.used * rho
     spread = 2 * rho * account.deviation
+    shown = stage.place.shown
+    waiting = [one.id for one in ledger if learner._stage_of(one) is stage]
+    held = sum(i in ledger.held for i in waiting)
     return InsuredDiagnostics(
         playing="robust" if robust else learner.settings.policy_name,
-        rounds=ledger.made,
-        heard=ledger.heard,
-        outstanding=ledger.awaited,
-        held=len(ledger.held),
+        rounds=stage.made,
+        heard=stage.heard,
+        outstanding=len(waiting) - held,
+        held=held,
         estimated_regret=estimate,
         band=(estimate - spread, estimate + spread),
         budget=budget * rho,
         distance=budget * rho - estimate,
         deviations=account.deviations(budget),
         open=account.outstanding,
-        overdraft=stage.allowance.debt(ledger.made + 1),
-        exploration=robust.exploration if robust else stage.exploration_now(ledger.made),
-        explored=stage.explored,
-        premium=stage.premium_paid * rho,
-        suspicious=robust is None and stage.suspicious,
-        evidence=stage.bets.evidence,
-        skipped=stage.skipped,
-        sat_out=learner._counts.sat_out,
+        overdraft=watched.allowance.debt(stage.made + 1),
+        exploration=robust.exploration if robust else watched.exploration_now(stage.made),
+        explored=watched.explored,
+        premium=watched.premium_paid * rho,
+        suspicious=robust is None and watched.suspicious,
+        evidence=watched.bets.evidence,
+        skipped=watched.skipped,
+        sat_out=stage.counts.sat_out,
         trusted=forecaster.chosen,
-        alarms=tuple(learner.alarms),
-        estimated_losses=learner.engine.sign * (forecaster.mean * rho + center),
+        alarms=tuple(one for one in learner.alarms if alone or one.context == stage.place.context),
+        estimated_losses=stage.engine.sign * (stage.mean * rho + center),
         chance=chance,
         robust=robust,
+        told="rewards" if stage.engine.sign < 0 else "losses",
+        context=shown,
+    )
+
+
+SHOWN = 20
+"""Most contexts that the text has a part for; those that were handed over come first."""
+
+
+@dataclass(frozen=True)
+class ContextDiagnostics:
+    """What an operator needs to see of a learner with contexts; as text, a short report."""
+
+    rounds: int  # decisions made
+    heard: int  # losses heard
+    outstanding: int  # decisions still waiting for their losses
+    segments: tuple[InsuredDiagnostics, ...]  # of every context
+    alarms: tuple[Alarm, ...]  # when, where and why policies were stopped, or played again
+    trusted: Trusted  # the regression that is trusted
+    told: str = field(default="losses", repr=False)  # or rewards
+
+    @property
+    def contexts(self) -> NDArray[np.int64]:
+        """Decisions made in each context."""
+        return np.array([one.rounds for one in self.segments])
+
+    @property
+    def estimated_losses(self) -> NDArray[np.float64]:
+        """Predicted loss of every action in every context, of shape (C, K)."""
+        return np.array([one.estimated_losses for one in self.segments])
+
+    @property
+    def estimated_regret(self) -> float:
+        """Of the policies, in all contexts."""
+        return math.fsum(one.estimated_regret for one in self.segments)
+
+    @property
+    def budget(self) -> float:
+        """What it may reach."""
+        return math.fsum(one.budget for one in self.segments)
+
+    @property
+    def explored(self) -> int:
+        """Actions explored where the policy plays."""
+        return sum(one.explored for one in self.segments)
+
+    @property
+    def premium(self) -> float:
+        """What that has cost."""
+        return math.fsum(one.premium for one in self.segments)
+
+    def __str__(self) -> str:
+        robust = sum(one.playing == "robust" for one in self.segments)
+        lines = [f"{len(self.segments)} contexts, {robust} of them handed over"]
+        lines[0] += f"; {self.rounds} rounds, {self.outstanding} {self.told} outstanding"
+        lines.append(
+            f"  estimated regret {self.estimated_regret:.4g}, budgets {self.budget:.4g}; "
+            f"explored {self.explored} actions at a premium of {self.premium:.4g}"
+        )
+        lines.append(f"  trusted: {self.trusted}")
+        order = sorted(self.segments, key=lambda one: one.playing != "robust")
+        lines += [
+            f"  {one.context}: {one.playing} plays, {one.rounds} rounds, {one.explored} explored, "
+            f"estimated regret {one.estimated_regret:.4g} of {one.budget:.4g}"
+            for one in order[:SHOWN]
+        ]
+        if len(order) > SHOWN:
+            lines.append(f"  and {len(order) - SHOWN} more")
+        lines += [f"  {alarm}" for alarm in self.alarms]
+        return "\n".join(lines)
+
+
+def diagnose_contexts(learner: InsuredState) -> ContextDiagnostics:
+    """What there is to see of an insured learner with contexts."""
+    ledger = learner.ledger
+    return ContextDiagnostics(
+        rounds=ledger.made,
+        heard=ledger.heard,
+        outstanding=ledger.awaited,
+        segments=tuple(diagnose_stage(learner, stage) for stage in learner._stages),
+        alarms=tuple(learner.alarms),
+        trusted=learner._forecaster.chosen,
         told="rewards" if learner.engine.sign < 0 else "losses",
     )

@@ -10,8 +10,8 @@ from scipy.linalg import solve_triangular
 
 from koloss.core import linalg
 from koloss.core.device import DeviceFeatures
+from koloss.core.snapshot import Vector, kept
 from koloss.learners.bandit.shares import Shares
-from koloss.learners.reading import Reader
 
 Floats = NDArray[np.float64]
 
@@ -62,28 +62,38 @@ def _lengths(features: Any) -> Floats:
     return lengths
 
 
+@kept
 class Exploration:
     """A design π, features in which Σ(π) = I, and what one round can do to the estimates.
 
     Where actions come and go each era has its own; features of actions that are not offered are zero.
     """
 
+    number: int
+    features: Any  # (N, m)
+    weights: Vector
+    era: int
+    among: Any  # the actions that are allowed in a request; None: all on offer
+    shares: Shares | None  # within which designs are made
+
     def __init__(
         self,
         number: int,
-        features: Any,  # (N, m)
+        features: Any,
         weights: Floats,
         shares: Shares | None = None,
         era: int = 0,
         among: Any = None,
     ) -> None:
         self.number, self.features, self.weights, self.era = number, features, weights, era
-        self.among = among  # the actions that are allowed in a request; None: all on offer
-        self.shares = shares  # within which designs are made
-        self.cdf = np.cumsum(weights)
+        self.among, self.shares = among, shares
+        self._restored()
+
+    def _restored(self) -> None:
+        self.cdf = np.cumsum(self.weights)
         self.cdf /= self.cdf[-1]
-        self.support = np.flatnonzero(weights)
-        self.leverages = _lengths(features)
+        self.support = np.flatnonzero(self.weights)
+        self.leverages = _lengths(self.features)
         self.largest = float(self.leverages.max())
         self._near: dict[int, tuple[Floats, Floats]] = {}
         self._pairs: Any = None
@@ -157,31 +167,3 @@ class Exploration:
         """The same for any law of the policy's: |k(a, b)| ≤ √(k(a, a) k(b, b))."""
         reach: Floats = np.sqrt(self.leverages * self.largest)
         return reach
-
-    def to_dict(self) -> dict[str, Any]:
-        names = ("number", "features", "weights", "era")
-        among = {} if self.among is None else {"among": self.among.astype(np.int64)}
-        return (
-            {name: getattr(self, name) for name in names}
-            | among
-            | {"features": np.asarray(self.features)}
-        )
-
-    @classmethod
-    def from_dict(
-        cls, data: Reader, count: int, rank: int, latest: int = 0, like: Any = None
-    ) -> Exploration:
-        """The exploration in a snapshot, of so many actions with so many features, of an era up to the latest.
-
-        Features of all actions are where others are.
-        """
-        era = data.count("era", 0, latest)
-        among = None
-        if data.has_key("among"):
-            among = data.flags("among", count)
-        size = None if era or among is not None else rank
-        features: Any = data.array("features", (count, size), order="F")
-        if isinstance(like, DeviceFeatures) and size is not None:
-            features = like.placed(features)
-        weights = data.distribution("weights", count)
-        return cls(data.count("number", 1), features, weights, era=era, among=among)

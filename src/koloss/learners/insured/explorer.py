@@ -18,7 +18,7 @@ from koloss.learners.insured.account import Account
 from koloss.learners.insured.allowance import Allowance
 from koloss.learners.insured.bets import SUSPICION, Bets, residual_variance
 from koloss.learners.insured.exploration import Exploration, Floats, largest, lowest, smallest
-from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.insured.forecast import Forecaster, Local
 
 DEAREST = 5.0
 """Largest ratio of prices."""
@@ -40,6 +40,16 @@ ALIKE = 1e-7
 class Explorer:
     """The exploring half of a stage: its share and its design, given the account, the forecast and the bets."""
 
+    first: Exploration
+    exploration: Exploration
+    allowance: Allowance
+    account: Account
+    forecaster: Forecaster | Local
+    designs: int = 1  # explorations designed so far
+    heard: int = 0
+    noise: float = 0.0  # Σ of squared residuals
+    priced: float = 0.0  # largest ratio of prices at the last design
+    thrift: float = 1.0  # weight that is aimed at, and with it the exploration that is needed
     bets: Bets  # against the policy
 
     def __init__(
@@ -47,15 +57,10 @@ class Explorer:
         first: Exploration,
         allowance: Allowance,
         account: Account,
-        forecaster: Forecaster,
+        forecaster: Forecaster | Local,
     ) -> None:
         self.first = self.exploration = first
         self.allowance, self.account, self.forecaster = allowance, account, forecaster
-        self.designs = 1  # explorations designed so far
-        self.heard = 0
-        self.noise = 0.0  # Σ of squared residuals
-        self.priced = 0.0  # largest ratio of prices at the last design
-        self.thrift = 1.0  # weight that is aimed at, and with it the exploration that is needed
 
     # Its share.
 
@@ -99,7 +104,7 @@ class Explorer:
         return spare
 
     def left(self, made: int) -> float:
-        """Rounds to come, or as many as there were where there is no horizon."""
+        """Rounds to come, or as many as there were where there is no horizon; of a context that has had its share of it one."""
         horizon = self.allowance.horizon
         return max(made if horizon is None else horizon - made, 1.0)
 

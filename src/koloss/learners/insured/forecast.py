@@ -15,10 +15,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from koloss.core import linalg
+from koloss.core.snapshot import Extended, kept
 from koloss.learners.bandit.points import PointsEngine
-from koloss.learners.insured.bandwidths import NARROWEST, Key, Priors, forecast_space, narrower
+from koloss.learners.insured.bandwidths import Key, Priors, forecast_space, narrower
+from koloss.learners.insured.places import Place
 from koloss.learners.insured.regression import UNIFORM, Regression
-from koloss.learners.reading import LARGEST, SMALLEST, Reader
+from koloss.learners.losses import SMALLEST
 
 DISCOUNTS = (1.0, 0.98)
 """Of the regressions that the insured learner compares."""
@@ -67,6 +69,7 @@ class Trusted(NamedTuple):
         return f"{believed}; it has predicted best of late, by {self.lead:.2g} in log-likelihood"
 
 
+@kept
 class Forecaster:
     """Regressions of different discounts, each with the bandwidth and noise that its losses speak for.
 
@@ -79,6 +82,17 @@ class Forecaster:
     >>> forecaster.mean.round(1).tolist(), round(forecaster.noise, 2)  # (1/4 + 0.09)/2 is 0.17
     ([0.0, -0.4], 0.17)
     """
+
+    features: Any  # (N, m)
+    span: int  # how many of the features, the first, are the game's own
+    priors: Priors
+    regressions: list[Regression]
+    keys: list[Key]
+    due: list[int]  # losses at which bandwidth and noise are looked at
+    scores: list[float]  # recent log-likelihood
+    low: Extended = math.inf  # least and largest loss heard
+    high: Extended = -math.inf
+    trusted: int = 0
 
     def __init__(
         self,
@@ -97,12 +111,12 @@ class Forecaster:
             Regression(self.features, discount=d, ridge=USUAL, root=root) for d in discounts
         ]
         K = len(self.regressions)
-        self.keys: list[Key] = [priors.start] * K
-        self.due = [1] * K  # losses at which bandwidth and noise are looked at
-        self.scores = [0.0] * K  # recent log-likelihood
-        self.low, self.high = math.inf, -math.inf  # least and largest loss heard
-        self.trusted = 0
+        self.keys, self.due, self.scores = [priors.start] * K, [1] * K, [0.0] * K
         self.regression.look()
+
+    def _restored(self) -> None:
+        for key, one in zip(self.keys, self.regressions, strict=True):
+            self.priors.keep(key, one.root)
 
     @property
     def regression(self) -> Regression:
@@ -250,69 +264,42 @@ class Forecaster:
         other.regressions = [copy.copy(one) for one in self.regressions]
         return other
 
-    def state(self) -> dict[str, Any]:
-        """Plain data for a snapshot, without features and priors."""
-        return {
-            "regressions": [one.state() for one in self.regressions],
-            "keys": np.array(self.keys),
-            "due": list(self.due),
-            "scores": list(self.scores),
-            "heard": None if self.low > self.high else [self.low, self.high],
-            "trusted": self.trusted,
-            "narrower": self._narrower(),
-        }
 
-    def _narrower(self) -> dict[str, Any] | None:
-        """Features beside the game's own: on another machine they might not come out alike."""
-        if self.span == self.features.shape[1]:
-            return None
-        extra = np.asfortranarray(self.features[:, self.span :])
-        return {"features": extra, "halved": self.priors.halved}
+@kept
+class Local:
+    """The forecast of all pairs as one context sees it: of its own actions."""
 
-    @classmethod
-    def from_state(
-        cls, features: Any, data: Reader, priors: Priors | None = None, span: int | None = None
-    ) -> Self:
-        """The forecaster of a snapshot."""
-        priors = priors or Priors.identity(features.shape[1])
-        parts = data.parts("regressions")
-        K, keys = (
-            len(parts),
-            data.array("keys", (len(parts), priors.dimension), -64, 64, whole=True),
-        )
-        regressions = [Regression.from_state(features, part) for part in parts]
-        forecaster = cls.__new__(cls)
-        forecaster.features, forecaster.priors = regressions[0].features, priors
-        forecaster.span = span or features.shape[1]
-        forecaster.regressions = regressions
-        forecaster.keys = [tuple(int(k) for k in key) for key in keys]
-        for key, one in zip(forecaster.keys, regressions, strict=True):
-            priors.keep(key, one.root)
-        due, scores = data.items("due", K), data.items("scores", K)
-        forecaster.due = [due.count(str(k)) for k in range(K)]
-        forecaster.scores = [scores.number(str(k)) for k in range(K)]
-        forecaster.low, forecaster.high = math.inf, -math.inf
-        if data.has("heard"):
-            heard = data.items("heard", 2)
-            forecaster.low = heard.number("0", -LARGEST, LARGEST)
-            forecaster.high = heard.number("1", -LARGEST, LARGEST)
-        forecaster.trusted = data.count("trusted", 0, K - 1)
-        return forecaster
+    forecaster: Forecaster
+    place: Place
+    engine: PointsEngine  # of the context
+
+    def __init__(self, forecaster: Forecaster, place: Place, engine: PointsEngine) -> None:
+        self.forecaster, self.place, self.engine = forecaster, place, engine
+
+    @property
+    def mean(self) -> Any:
+        """Predicted loss of every action."""
+        return self.forecaster.mean[self.place.rows]
+
+    @property
+    def deviation(self) -> Any:
+        """Its standard deviation under the posterior."""
+        return self.forecaster.deviation[self.place.rows]
+
+    @property
+    def inside(self) -> Any:
+        """The same in the span of the context's own features: nearest to it by the design in which these are white."""
+        W = np.asarray(self.engine.features)
+        return W @ (W.T @ (self.engine.weights * self.mean))
+
+    def __copy__(self) -> Self:
+        """One that can be looked at without a trace."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, forecaster=copy.copy(self.forecaster))
+        return other
 
 
 def forecaster_for(kernel: Any, engine: PointsEngine) -> Forecaster:
     """With the prior of the kernel."""
     features, priors = forecast_space(kernel, engine, narrower(kernel, engine))
     return Forecaster(features, priors, span=engine.features.shape[1])
-
-
-def forecaster_from(kernel: Any, engine: PointsEngine, data: Reader) -> Forecaster:
-    """The same in a snapshot."""
-    more, (N, m) = None, engine.features.shape
-    if callable(kernel):  # one of the user's may have to be handed over later
-        kernel(engine.points[:1], engine.points[:1])  # which refuses points of another dimension
-    if data.has("narrower"):
-        said = data.part("narrower")
-        more = said.array("features", (N, None), order="F"), said.count("halved", 1, NARROWEST)
-    features, priors = forecast_space(kernel, engine, more)
-    return Forecaster.from_state(features, data, priors, m)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from koloss.actions import ActionSet, Points, Space, SpacePoints
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import kept
 from koloss.errors import RankUnreachable
 from koloss.guarantees import Guarantee
 from koloss.guarantees.base import note
@@ -37,7 +38,6 @@ from koloss.learners.insured.landmarks import (
     learn_lengths,
 )
 from koloss.learners.insured.pending import Pending
-from koloss.learners.reading import Reader
 from koloss.proxy import Proxy, exact_features, pivoted_cholesky
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def following(due: int) -> int:
     return max(due + EVERY, math.ceil(FACTOR * due))
 
 
+@kept
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GrowingEngine(PointsEngine):
     """The engine of a set that grows: points that enter later may have larger leverages under the first design."""
@@ -130,6 +131,7 @@ def _with_constant(landmarks: Landmarks | Explicit, X: Floats) -> Floats:
     return np.column_stack([landmarks(X), np.ones(len(X))])
 
 
+@kept
 class FirstLook(Pending):
     """What is in flight; until the set grows for the first time its points are looked at one by one, whatever is heard."""
 
@@ -144,22 +146,25 @@ class FirstLook(Pending):
         return lowest(flights, offered)
 
 
+@kept
+@dataclass(eq=False)
 class Growth:
     """The state of a set that grows: its slots, the map to features, and when it grows next."""
 
-    def __init__(
-        self,
-        settings: InsuredSettings,
-        landmarks: Landmarks | Explicit,
-        whitening: tuple[Floats, ...],
-        limit: float,
-    ) -> None:
-        self.settings, self.plan = settings, Plan.of(settings)
-        self.landmarks = landmarks  # of the insurance's features
-        self.whitening = whitening  # from these and a constant to those of each engine
-        self.limit = limit  # largest r(x) of a newcomer
-        self.filled = self.plan.lasting  # slots taken
-        self.due = FIRST  # losses at which the set grows next
+    settings: InsuredSettings
+    landmarks: Landmarks | Explicit  # of the insurance's features
+    whitening: tuple[Floats, ...]  # from these and a constant to those of each engine
+    limit: float  # largest r(x) of a newcomer
+    filled: int = 0  # slots taken
+    due: int = FIRST  # losses at which the set grows next
+
+    def __post_init__(self) -> None:
+        self.filled = self.plan.lasting
+
+    @property
+    def plan(self) -> Plan:
+        """How many points there will be."""
+        return Plan.of(self.settings)
 
     @classmethod
     def begin(
@@ -225,6 +230,7 @@ class Growth:
 
     def grow(self, learner: Operated) -> None:
         """Let new points enter, and withdraw the least promising of those that entered before."""
+        stage = learner._stages[0]
         engine, robust, former = learner.engine, learner.robust, learner._forecaster
         assert isinstance(engine, GrowingEngine)
         assert isinstance(robust, GrowingEngine)
@@ -234,12 +240,12 @@ class Growth:
         if self.filled == self.plan.slots:
             return
         kernel, history, X = self.forecast_kernel, former.history, engine.points
-        offered = learner._roster.offered
+        offered = stage.roster.offered
         key = learn_lengths(kernel, X, history, former.key)
         forecaster = GrownForecaster.of(kernel, X, offered, history, key, former)
-        width = learner._last.policy.width  # type: ignore[union-attr]
+        width = stage.policy.width  # type: ignore[union-attr]
         shrunk = 1 - (1 - SHRUNK) * min(heard / (self.settings.horizon or 1), 1.0)
-        cloud = Cloud(self.settings.ground, forecaster, width, RADIUS * shrunk, learner._rng)
+        cloud = Cloud(self.settings.region, forecaster, width, RADIUS * shrunk, learner._rng)
         new = self._admitted(cloud.newcomers(X, offered, self.plan.newcomers))
         if not len(new):
             return
@@ -256,7 +262,7 @@ class Growth:
         # Nothing can fail from here on.
         self.filled += len(rows)
         self._hand_over(learner, placed[0], placed[-1], forecaster)
-        learner._offer(offered, rows)
+        learner._offer([(stage, offered, rows)])
 
     def _admitted(self, X: Floats) -> Floats:
         """Points of which the features miss no more than the guarantee says."""
@@ -284,19 +290,19 @@ class Growth:
         forecaster: GrownForecaster,
     ) -> None:
         """Put the parts of the learner that know all points in the place of the former ones."""
-        pending, stage = FirstLook(forecaster), learner._last
+        pending, (stage,) = FirstLook(forecaster), learner._stages
         for name in ("count", "heard", "proposed", "laws", "mass"):
             setattr(pending, name, getattr(learner._pending, name))
-        learner.engine = engine
-        learner._robust.place(robust)
+        learner.engine = stage.engine = engine
+        stage.robust.place(robust)
         learner._name_actions()
-        learner._forecaster = stage.forecaster = forecaster
-        learner._pending = stage.pending = pending
-        stage.points = engine.points
+        learner._forecaster = stage.forecaster = stage.last.forecaster = forecaster
+        learner._pending = stage.pending = stage.last.pending = pending
+        stage.last.points = engine.points
 
     def name(self, learner: InsuredState) -> None:
         """Name the points where they are those of a Space; those that are new are decoded."""
-        space, X = self.settings.ground, learner.engine.points
+        space, X = self.settings.region, learner.engine.points
         if not isinstance(space, Space):
             return
         named, before = SpacePoints(space, X=X), learner.ledger.points
@@ -306,9 +312,9 @@ class Growth:
             rows = np.flatnonzero((before.X != X).any(axis=1)).tolist()
             params = dict(zip(rows, space.decode(X[rows]), strict=True)) if rows else {}
             learner._params = [params.get(k, one) for k, one in enumerate(learner._params or [])]
-        learner.ledger.points = named
+        learner.ledger.name(named, None)
 
-    # What is promised, and snapshots.
+    # What is promised.
 
     def note(self, promise: Guarantee) -> Guarantee:
         """What a reader should know of a promise against all actions."""
@@ -323,29 +329,3 @@ class Growth:
             replace(one, holds=True) if one.key == "offered" else one for one in promise.assumptions
         )
         return replace(promise, assumptions=assumptions, remarks=(*promise.remarks, *notes))
-
-    def to_dict(self) -> dict[str, Any]:
-        numbers = {name: getattr(self, name) for name in ("limit", "filled", "due")}
-        return {**numbers, **self.landmarks.to_dict(), "whitening": list(self.whitening)}
-
-    @classmethod
-    def from_dict(
-        cls, settings: InsuredSettings, data: Reader, engines: list[PointsEngine]
-    ) -> Growth:
-        """How a set grows in a snapshot, with the engines of it."""
-        kernel = settings.watched.kernel
-        landmarks: Landmarks | Explicit
-        if data.has_key("units"):
-            landmarks = Explicit.from_dict(kernel, data)
-            m = len(landmarks.units) + 1
-        else:
-            landmarks = Landmarks.from_dict(kernel, data, settings.actions.dimension)
-            m = len(landmarks.points) + 1
-        maps = data.items("whitening", len(engines))
-        whitening = tuple(
-            maps.array(str(k), (m, one.features.shape[1])) for k, one in enumerate(engines)
-        )
-        growth = cls(settings, landmarks, whitening, data.number("limit", 0))
-        growth.filled = data.count("filled", growth.plan.lasting, growth.plan.slots)
-        growth.due = data.count("due", FIRST)
-        return growth

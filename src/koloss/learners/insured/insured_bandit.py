@@ -6,7 +6,7 @@ being beaten, exponential weights take over until the policy deserves another ch
 
     (1 + trigger + premium) B(n),   B(n) = ρ √(c m n log N),
 
-for every policy (Theorem I1 of the theory pages). A round:
+for every policy (Theorem I1 of the theory pages; with contexts F6.11). A round:
 
 1. the policy proposes an action, or a law over actions, knowing what is in flight;
 2. the share γ of exploration is at least such that no outcome of the round, if it is heard at once, takes the estimated regret
@@ -18,9 +18,10 @@ for every policy (Theorem I1 of the theory pages). A round:
 Any rule may stop a policy early and let it play again: the account is one for the whole game, and the bound holds for every such
 rule. The rule here bets on "exploration does better than the policy", and stops at long odds.
 
-A stage is whoever plays for a while: a policy under watch (`watched`), or the robust learner, exponential weights that sleep in
-between (`robust`). One ledger and one generator serve them all. This file is the walk of the stages; `state` has the parts of a
-game and its snapshots, `operated` what an operator sees and does, and `contextual` the game with several contexts.
+A stage is what one context has for itself, and without contexts there is one: a policy under watch (`watched`), and the robust
+learner, exponential weights that sleep while the policy plays (`robust`). One ledger, one generator and one forecast serve them all.
+This file finds the stage of a context, asks it and tells it; `stage` is the walk of a round, `state` has snapshots, and `operated` what
+an operator sees and does.
 """
 
 from __future__ import annotations
@@ -31,34 +32,29 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from koloss.actions import ActionSet, Contexts
-from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import kept
 from koloss.designs import Design
-from koloss.errors import NoDistribution
 from koloss.kernels.base import KernelLike
-from koloss.learners.bandit.exp2 import Epoch
+from koloss.learners.bandit.apart import Turn
 from koloss.learners.bandit.setup import points_engine
-from koloss.learners.bandit.subsets import NONE_ADDED, Bools
+from koloss.learners.bandit.subsets import NONE_ADDED
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import refuse_extras
-from koloss.learners.insured import contextual
-from koloss.learners.insured.diagnostics import Alarm
-from koloss.learners.insured.exploration import Exploration, Floats, lowest
+from koloss.learners.insured.engines import Engines, engines_of
 from koloss.learners.insured.forecast import forecaster_for
 from koloss.learners.insured.growing import Growth
 from koloss.learners.insured.operated import Operated
-from koloss.learners.insured.policies import UserPolicy, make_policy
+from koloss.learners.insured.places import in_order
+from koloss.learners.insured.policies import UserPolicy, check_given
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
-from koloss.learners.insured.watched import Watched
 from koloss.learners.ledger import Drawn
 from koloss.learners.losses import read_losses
-from koloss.learners.reading import Reader
-from koloss.learners.sharing import locked
-from koloss.learners.snapshots import unseal
-from koloss.learners.waiting import Entry, Late, keys_of
+from koloss.learners.waiting import Entry
 from koloss.proxy import Proxy
 
 
+@kept
 class InsuredBandit(Operated):
     """A policy of your choice with the worst-case guarantee of a robust learner behind it, under bandit feedback.
 
@@ -104,9 +100,8 @@ class InsuredBandit(Operated):
         Least and largest share of traffic, {row or tuple of rows: (low, high)}, as for `BanditExpWeights`; whoever plays.
     contexts, context_kernel : optional
         What is known of a round before an action is chosen, and what contexts have in common, as for `BanditExpWeights`. Then
-        `ask(context=...)`. Contexts with `weights` are drawn independently by these, and estimates are shared; without weights
-        they may come in any order, and each is watched by itself. A policy of yours has `propose(context)` and
-        `hear(index, loss, context)`.
+        `ask(context=...)`. Contexts may come in any order, and each is watched by itself; what they share is the policy and its
+        forecast. Their `weights` are not needed. A policy of yours has `propose(context)` and `hear(index, loss, context)`.
     grow : bool, int or "auto"
         Play a box, a ball or a space by a Sobol' set that grows around what is promising, in place of a net: with so many points in play at
         most, 1,024 by default; "auto" in more than three dimensions. The bandwidths of `kernel` are learned for each coordinate, and
@@ -163,99 +158,69 @@ class InsuredBandit(Operated):
         rng: Any = None,
     ) -> None:
         settings = InsuredSettings.of(locals())
-        if settings.has_contexts:
-            game = contextual.begin(settings)
-            self._begin(settings, rng)
-            self._enter(game)
-            return
         self._begin(settings, rng)
         if settings.in_play:
-            engine, robust, self._forecaster, growth = Growth.begin(settings, self._rng)
+            engine, robust, self._forecaster, self._growth = Growth.begin(settings, self._rng)
+            batch = choose_batch(settings.robust, robust.problem, robust.rows)
+            engines = [Engines(engine, robust, settings.horizon, batch)]
         else:
-            engine, growth = points_engine(settings.watched), None
-            robust = engine if settings.shares_engine else points_engine(settings.robust)
-            self._forecaster = forecaster_for(settings.forecast_kernel, engine)
-        batch = choose_batch(settings.robust, robust.problem, robust.rows)
-        self._policy = make_policy(settings.policy, settings.deviations, len(engine.points))
-        self._prepare(engine, robust, batch)
-        self._growth = growth
-        if growth is not None:
+            engines = engines_of(settings)
+            pairs = engines[0].watched
+            if settings.has_contexts:
+                pairs = points_engine(settings.pairs, trial=True)
+            self._forecaster = forecaster_for(settings.forecast_kernel, pairs)
+        self._prepare(engines)
+        self._open()
+
+    def _open(self) -> None:
+        """What is offered before the first round, and where the robust learner plays from the start."""
+        settings = self.settings
+        masks = None if settings.contexts is None else settings.contexts.allowed
+        if self._growth is not None:
             self._name_actions()
-            self._offer(growth.first, NONE_ADDED)
+            self._offer([(self._stages[0], self._growth.first, NONE_ADDED)])
+        if masks is not None:
+            self._offer([(self._stages[c], mask, NONE_ADDED) for c, mask in enumerate(masks)])
         if settings.absent:
-            offered = self._roster.without(np.array(settings.absent))
-            self._offer(offered, NONE_ADDED)
-        if self._is_short:
-            self._take_over("short")
-
-    # Who plays.
-
-    def _take_over(self, reason: str) -> None:
-        """The robust learner plays in place of the policy."""
-        self._sound(self.settings.policy_name, reason, "robust")
-        self._stage = self._wake()
-        self._chances.stopped(self.ledger.heard)
-
-    def _re_arm(self, reason: str) -> None:
-        """Let the policy play again."""
-        self._sound("robust", reason, self.settings.policy_name)
-        self._stage, self._paused = self._last, False
-        self._last.begin()
-
-    def _sound(self, name: str, reason: str, successor: str) -> None:
-        """Write down who stops playing, and why."""
-        made, rho = self.ledger.made, self._units.width
-        regret, budget = self._account.used * rho, self._last.allowance.budget(made + 1) * rho
-        self.alarms.append(Alarm(made, name, reason, regret, successor, budget))
+            self._withdraw(np.array(settings.absent))
+        for stage in self._stages:
+            if stage.is_short:
+                stage.take_over("short", 0)
 
     # Ask and tell.
 
     def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Any, Drawn]:
-        if self._game is not None:
-            return self._game.draw(count, context, allowed, self._rng, self._recorded)
-        if self.settings.contexts is not None:  # one is none, but it must be the one
-            context = self._no_context(context, count)
-        refuse_extras(context, None)
-        stage, size = self._stage, count or 1
+        made, contexts = self.ledger.made, self.settings.contexts
         if allowed is not None and self.settings.shares is not None:
             raise ValueError("`allowed` must be left out where there are `shares`")
-        mask = None if allowed is None else self._asked_for(self._allowed(allowed))
-        if isinstance(stage, Watched):
-            among = None if mask is None else self._explored_among(mask)
-            drawn = stage.draw(count, self._rng, self.ledger, among)
-            if not isinstance(drawn, str):
-                played = drawn[0]
-                law = played.distribution() if played.choice is None else played.choice
-                self._pending.draw(law, size)
-                self._counts.draw(size, self._account.outstanding - 1, mask is not None)
-                return drawn
-            if drawn == "open":
-                self._counts.sat_out += size
-            else:
-                self._take_over(drawn)
-        return self._draw_robust(count, mask)
-
-    def _draw_robust(self, count: int | None, mask: Bools | None) -> tuple[Any, Drawn]:
-        """Actions of the robust learner; and what the policy would have played is put down."""
-        exp2, size = self._wake(), count or 1
-        self._counts.masked += 0 if mask is None else size
-        if mask is None and self._may_return:
-            first = self.ledger.made
-            best = lowest(self._forecaster.mean, self._account.offered)
-            self._chances.put_down(range(first, first + size), best)
-        awake = self._roster.among(None) if mask is None else mask
-        epoch, actions = exp2.draw(count, self._rng, awake)
-        self._pending.draw(to_numpy(epoch.law.p), size)
-        return epoch, actions
-
-    def _explored_among(self, mask: Bools) -> Exploration:
-        """How a policy explores in a request among some of the actions."""
-        return self._masks.find(mask, self.engine, self._roster.changes)
-
-    def _asked_for(self, allowed: Bools | None) -> Bools | None:
-        """Which of the actions on offer may be chosen in a request; None where all of these may."""
-        mask = self._roster.among(allowed)
-        return None if mask is None or (mask == self._roster.offered).all() else mask
+        if contexts is None:
+            refuse_extras(context, None)
+        elif count is None:
+            rows = [contexts.find(context)]
+        else:
+            rows = contexts.find_all(context, count).tolist()
+        allowed = None if allowed is None else self._allowed(allowed)
+        if len(self._stages) == 1:
+            (stage,), mine = self._stages, range(made, made + (count or 1))
+            return stage.draw(count, self._rng, self.ledger, mine, stage.asked_for(allowed))
+        ids_in: dict[int, list[int]] = {}
+        for k, c in enumerate(rows):
+            ids_in.setdefault(c, []).append(made + k)
+        masks = {c: self._stages[c].asked_for(allowed) for c in ids_in}
+        for c in ids_in:  # which may fail: before anything changes
+            self._stages[c].look()
+        turn, drawn = Turn(made + 1, {}), []
+        for c, ids in ids_in.items():
+            size = None if count is None else len(ids)
+            law, one = self._stages[c].draw(size, self._rng, self.ledger, ids, masks[c])
+            if isinstance(law, Round):
+                law.shrink()  # nothing more is drawn from it
+            turn.epochs[c] = law
+            drawn.append(one)
+        self._most_open = max(self._most_open, len(self.ledger) + (count or 1) - 1)
+        if count is None:
+            return turn, drawn[0]
+        return turn, in_order(drawn, [i - made for ids in ids_in.values() for i in ids])
 
     def _limits(self) -> tuple[float, float]:
         return self._units.hull.limits
@@ -265,61 +230,39 @@ class InsuredBandit(Operated):
         return read_losses(loss, len(entries), low, high, self.engine.sign)
 
     def _admit(self, entry: Entry[Any], loss: float) -> None:
-        loss = self._units.hull.admitted(loss)
-        if self._game is not None:
-            self._game.admit(entry, float(loss))
-            return
-        stage = self._stage
-        if isinstance(stage, Watched) and isinstance(stage.policy, UserPolicy):
-            told = self.engine.sign * float(loss)
-            stage.policy.hear(entry.key if entry.key >= 0 else ~entry.key, told)
+        policy = self._stages[entry.context or 0].policy
+        if isinstance(policy, UserPolicy) and any(stage.is_watched for stage in self._stages):
+            loss = self.engine.sign * float(self._units.hull.admitted(loss))
+            key = self._stage_of(entry).place.local(entry.key)
+            policy.hear(key if key >= 0 else ~key, loss)
+            if self.settings.has_contexts:
+                for stage in self._stages:
+                    stage.policy.forget()  # type: ignore[union-attr]
 
     def _learn(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
-        if self._game is not None:
-            self._game.learn(law, entries, losses, self.ledger.made)
-            return
-        units = self._units
+        units, stage = self._units, self._stages[entries[0].context or 0]
+        if isinstance(law, Turn):
+            law = law.epochs[stage.place.context]
         if not units.learned:
             units.hull.hear(losses)
             losses = units.hull.admitted(losses)
-        if not isinstance(law, Round):
-            self._learn_robust(law, entries, losses)
-            return
-        (entry,), stage, loss = entries, self._last, float(losses[0])
+        elif isinstance(law, Round):
+            self._hear_range(float(losses[0]), law)
+        before = self._robust_range if units.learned else None
+        stage.learn(law, entries, losses, self.ledger)
         if units.learned:
-            self._hear_range(loss, law)
-        y = (loss - units.center) / units.width
-        index = entry.key if entry.key >= 0 else ~entry.key
-        self._forecaster.update(index, y)
-        self._pending.open(law.choice, index, entry.heard)
-        self._counts.late += self.ledger.heard - 1 > entry.heard
-        reason = stage.learn(law, entry.key, y, self.ledger)
-        if reason is not None and self._stage is stage:
-            self._take_over(reason)
-        if units.learned:
-            self._last.low, self._last.high = units.heard
+            for one in self._stages:
+                one.last.low, one.last.high = units.heard
+                if one is not stage and self._robust_range != before:
+                    one.robust.end_epoch()
         if self._growth is not None:
             self._growth.look(self)
 
-    def _learn_robust(
-        self, law: Epoch | Late, entries: Sequence[Entry[Any]], losses: Sequence[Any]
-    ) -> None:
-        """Losses of the robust learner: the forecasts of the policies hear them, too."""
-        robust, units = self._robust, self._units
-        self._counts.robust_late += len(entries) * robust.is_overdue(law)
-        for entry, loss in zip(entries, losses, strict=True):
-            self._forecaster.update(entry.key, (float(loss) - units.center) / units.width)
-            self._pending.open(None, entry.key, entry.heard)
-            best = self._chances.chosen.pop(entry.id, None)
-            if best is not None:
-                mean = self._forecaster.mean
-                gain = robust.gain(law, entry.key, float(loss), best, mean)
-                self._chances.compare(gain / units.width)
-        robust.learn(law, keys_of(entries), losses)
-        if self._deserves_a_chance():
-            self._re_arm("forecast")
-        if self._growth is not None:
-            self._growth.look(self)
+    @property
+    def _robust_range(self) -> Any:
+        """What the robust learners have heard of the range."""
+        hull = self._stages[0].robust.hull
+        return None if hull is None else (hull.heard_low, hull.heard_high)
 
     def _hear_range(self, loss: float, law: Round) -> None:
         """Learn where losses are: what was heard so far is brought into the new unit."""
@@ -327,42 +270,11 @@ class InsuredBandit(Operated):
         if factor is None:
             return
         self._forecaster.rescale(factor)
-        self._account.rescale(factor)
-        self._last.rescale(factor)
-        laws = [law, self.ledger.current, *(entry.law for entry in self.ledger)]
-        for one in {id(one): one for one in laws if isinstance(one, Round)}.values():
+        for stage in self._stages:
+            stage.rescale(factor)
+        laws = [law, *(one for _, one in self._laws() if isinstance(one, Round))]
+        for one in {id(one): one for one in laws}.values():
             one.prediction = one.prediction * factor
-
-    def _deserves_a_chance(self) -> bool:
-        """Whether the policy's forecast has done better than the robust learner, and its budget is not used up."""
-        if not self._may_return:
-            return False
-        budget = self._last.allowance.budget(self.ledger.made + 1)
-        room = budget - 1 - self._account.used
-        return self._chances.deserved(self.ledger.heard, room, self._first.largest)
-
-    # What it knows.
-
-    @property
-    @locked
-    def distribution(self) -> Floats:
-        """Probability of every action in the next `ask()`.
-
-        With "thompson" it is an estimate from a few hundred draws. A policy of your own is asked for its next proposal,
-        which is kept for the next round.
-        """
-        if self._game is not None:
-            raise NoDistribution(
-                "`distribution` is for learners without contexts; with them there is `distribution_for(context)`"
-            )
-        stage = self._stage
-        if not isinstance(stage, Watched):
-            return stage.outlook(self._roster.among(None))
-        p = stage.outlook(self.ledger)
-        if not isinstance(p, str):
-            return p
-        exp2 = self._robust.exp2 or self._robust.fresh(self.ledger.made)
-        return exp2.outlook(self._roster.among(None))
 
     # Snapshots.
 
@@ -373,7 +285,11 @@ class InsuredBandit(Operated):
         Where the policy is your own, `policy` is the object that takes its place. If it
         has `restore(state)`, that is called with what the policy's `state()` gave, where it had one.
         """
-        learner = cls.__new__(cls)
-        learner._replacement = policy
-        learner._restore(Reader(unseal(cls.__name__, state)))
+        learner = super().from_state(state)
+        check_given(learner.settings.policy_name, policy)
+        if policy is not None and not isinstance(policy, str):
+            first, *others = (stage.policy for stage in learner._stages)
+            first.give(policy)  # type: ignore[union-attr]
+            for other in others:
+                other.policy = policy  # type: ignore[union-attr]
         return learner

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from koloss.core.arrays import to_numpy
 from koloss.core.linalg import solve_lower
+from koloss.core.snapshot import Matrix, Vector, kept
 from koloss.kernels import Mixed
 from koloss.learners.insured.bandwidths import CONSTANT, Key, at_bandwidth
 from koloss.learners.insured.forecast import (
@@ -28,7 +29,6 @@ from koloss.learners.insured.forecast import (
     Trusted,
 )
 from koloss.learners.insured.regression import GUESSED, UNIFORM
-from koloss.learners.reading import FARTHEST, SMALLEST, Reader, plain
 from koloss.proxy.pivoted_cholesky import greedy
 
 Floats = NDArray[np.float64]
@@ -49,13 +49,14 @@ RECENT = 256
 """Latest losses that are kept one by one, for the regression that forgets: the weight of older ones is below one per cent."""
 
 
+@kept
 @dataclass(frozen=True, eq=False)
 class Landmarks:
     """φ(x) = L⁻¹K(Z, x)."""
 
     kernel: Any
-    points: Floats  # Z, (m, d)
-    lower: Floats  # L
+    points: Matrix  # Z, (m, d)
+    lower: Matrix  # L
 
     @classmethod
     def among(cls, kernel: Any, X: Floats, most: int, fine: float = 0.0) -> Self:
@@ -80,23 +81,14 @@ class Landmarks:
         left: Floats = to_numpy(self.kernel.diag(X)) - np.einsum("ij,ij->i", phi, phi)
         return np.maximum(left, 0.0)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot, without the kernel."""
-        return {"points": self.points, "lower": self.lower}
 
-    @classmethod
-    def from_dict(cls, kernel: Any, data: Reader, dimension: int) -> Self:
-        """The landmarks in a snapshot."""
-        points = data.array("points", (None, dimension), -FARTHEST, FARTHEST)
-        return cls(kernel, points, data.factor("lower", len(points)))
-
-
+@kept
 @dataclass(frozen=True, eq=False)
 class Explicit:
     """All features of a kernel that has finitely many, each in units of its own."""
 
     kernel: Any
-    units: Floats
+    units: Vector
 
     @classmethod
     def of(cls, kernel: Any, X: Floats) -> Self:
@@ -113,24 +105,18 @@ class Explicit:
         """Nothing is left out."""
         return np.zeros(len(X))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot, without the kernel."""
-        return {"units": self.units}
 
-    @classmethod
-    def from_dict(cls, kernel: Any, data: Reader) -> Self:
-        """The features in a snapshot."""
-        return cls(kernel, data.array("units", (None,), SMALLEST))
-
-
+@kept
 class History:
     """All losses heard, in units of the range: sums for each row, and the latest one by one."""
 
+    counts: Vector
+    sums: Vector
+    squares: float = 0.0
+    recent: list[tuple[int, float]]  # the latest last
+
     def __init__(self, rows: int) -> None:
-        self.counts: Floats = np.zeros(rows)
-        self.sums: Floats = np.zeros(rows)
-        self.squares = 0.0
-        self.recent: list[tuple[int, float]] = []  # the latest last
+        self.counts, self.sums, self.recent = np.zeros(rows), np.zeros(rows), []
 
     @property
     def played(self) -> NDArray[np.int64]:
@@ -157,22 +143,6 @@ class History:
         F, y = features[[row for row, _ in latest]], np.array([y for _, y in latest])
         w = discount ** np.arange(len(y), 0.0, -1.0)
         return F.T @ (w[:, None] * F), F.T @ (w * y), float(w @ (y * y)), float(w.sum())
-
-    def to_dict(self) -> dict[str, Any]:
-        rows, values = [row for row, _ in self.recent], [y for _, y in self.recent]
-        recent = {"rows": np.array(rows, dtype=np.int64), "losses": np.array(values, dtype=float)}
-        return {**plain(self, "counts", "sums", "squares"), **recent}
-
-    @classmethod
-    def from_dict(cls, data: Reader, rows: int) -> History:
-        """The history in a snapshot."""
-        history = cls(rows)
-        data.fill(history, "sums")
-        data.fill(history, "counts", "squares", least=0.0)
-        recent = data.array("rows", (None,), 0, rows - 1, whole=True)
-        losses = data.array("losses", (len(recent),), -1, 1)
-        history.recent = list(zip(recent.tolist(), losses.tolist(), strict=True))
-        return history
 
 
 def _rescaled(kernel: Any, factors: Sequence[float]) -> Any:
@@ -234,12 +204,19 @@ def _scaled_features(landmarks: Landmarks, X: Floats) -> Floats:
     return np.column_stack([landmarks(X) / top, np.full(len(X), math.sqrt(CONSTANT))])
 
 
+@kept
 class GrownForecaster(Forecaster):
     """Forecasts with features of their own, made anew whenever the set grows.
 
     What the account is given as a prediction must be in the span of the game's features: the projection of the forecast on it, by
     least squares over the actions that are offered.
     """
+
+    landmarks: Landmarks
+    key: Key
+    history: History
+    own: Any  # the game's features
+    _offered: Any  # the actions over which forecasts are projected on their span
 
     def __init__(self, landmarks: Landmarks, X: Floats, key: Key, history: History) -> None:
         super().__init__(_scaled_features(landmarks, X), discounts=DISCOUNTS)
@@ -291,9 +268,12 @@ class GrownForecaster(Forecaster):
 
     def watch(self, features: Floats, offered: Any) -> None:
         """The game's features, and the actions over which forecasts are projected on their span."""
-        rows = features[offered]
-        self.own, self._back = features, np.linalg.pinv(rows)
-        self._offered = np.flatnonzero(offered)
+        self.own, self._offered = features, np.flatnonzero(offered)
+        self._back = np.linalg.pinv(features[offered])
+
+    def _restored(self) -> None:
+        super()._restored()
+        self._back = np.linalg.pinv(self.own[self._offered])
 
     @property
     def inside(self) -> Any:
@@ -302,21 +282,3 @@ class GrownForecaster(Forecaster):
     @property
     def chosen(self) -> Trusted:
         return super().chosen._replace(bandwidth=tuple(2.0**k for k in self.key))
-
-    def state(self) -> dict[str, Any]:
-        own = {"landmarks": self.landmarks.to_dict(), "key": np.array(self.key)}
-        return {**super().state(), **own, "history": self.history.to_dict()}
-
-    @classmethod
-    def restored(cls, kernel: Any, X: Floats, data: Reader) -> Self:
-        """The forecaster of a snapshot."""
-        d = X.shape[1]
-        said = data.array("key", (d,), NARROWEST, WIDEST, whole=True).tolist()
-        key: Key = tuple(said)
-        scaled = at_key(kernel, key)
-        landmarks = Landmarks.from_dict(scaled, data.part("landmarks"), d)
-        data.nothing("narrower")
-        made = cls.from_state(_scaled_features(landmarks, X), data)
-        made.landmarks, made.key = landmarks, key
-        made.history = History.from_dict(data.part("history"), len(X))
-        return made

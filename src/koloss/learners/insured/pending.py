@@ -14,16 +14,17 @@ is discounted they cancel.
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import ddot, dsymv, dsyr
 
 from koloss.core import linalg
+from koloss.core.snapshot import Matrix, Vector, kept
 from koloss.learners.insured.bandwidths import CONSTANT
 from koloss.learners.insured.forecast import Forecaster
-from koloss.learners.reading import ROUNDING, Reader, plain
+from koloss.learners.losses import ROUNDING
 
 Floats = NDArray[np.float64]
 
@@ -37,6 +38,7 @@ FAINT = 1e-12
 """Weights in flight that are nothing but rounding."""
 
 
+@kept
 class Pending:
     """A forecast, what is in flight beside it, and the deviation of both together.
 
@@ -50,25 +52,33 @@ class Pending:
     ([0.0, 0.0], [0.083, 0.275])
     """
 
+    forecaster: Forecaster
+    features: Any
+    discounts: Vector
+    count: int = 0  # decisions in flight
+    heard: int = 0  # losses opened
+    # Of every discount: Σ w_s of the proposals in flight by action, Σ w_s p_s of the laws in flight, and Σ w_s of these.
+    proposed: Matrix
+    laws: Matrix
+    mass: Vector
+    _covariance: Any  # C⁺ in units of the forecast's signal, the lower triangle
+    _variance: Any  # φ(a)'C⁺φ(a)
+    _steps: int
+    _version: Any  # of the forecast that it was made from
+    _shares = None
+
     def __init__(self, forecaster: Forecaster) -> None:
         self.forecaster, self.features = forecaster, forecaster.features
         N = len(self.features)
         self.discounts = np.unique([one.discount for one in forecaster.regressions])
-        self.count = 0  # decisions in flight
-        self.heard = 0  # losses opened
-        # Of every discount: Σ w_s of the proposals in flight by action, Σ w_s p_s of the laws in flight, and Σ w_s of these.
-        self.proposed: Floats = np.zeros((len(self.discounts), N))
-        self.laws: Floats = np.zeros((len(self.discounts), N))
-        self.mass: Floats = np.zeros(len(self.discounts))
-        self._shares: Any = None
+        self.proposed, self.laws = np.zeros((2, len(self.discounts), N))
+        self.mass = np.zeros(len(self.discounts))
         self._forget()
 
     def _forget(self) -> None:
         """Compute the covariance from scratch when it is needed next."""
-        self._covariance: Any = None  # C⁺ in units of the forecast's signal, the lower triangle
-        self._variance: Any = None  # φ(a)'C⁺φ(a)
+        self._covariance = self._variance = self._version = None
         self._steps = 0
-        self._version: Any = None  # of the forecast that it was made from
 
     # What is in flight.
 
@@ -237,30 +247,3 @@ class Pending:
         moved *= gain
         self._variance -= moved
         self._steps += 1
-
-    # Snapshots.
-
-    _KEPT: ClassVar = ("count", "heard", "proposed", "laws", "mass")
-
-    def state(self) -> dict[str, Any]:
-        """Plain data for a snapshot, without the forecast."""
-        kept = plain(self, *self._KEPT)
-        if not self._is_fresh:
-            return {**kept, "covariance": None, "variance": None, "steps": 0}
-        C, v = self._covariance.copy(order="F"), self._variance.copy()
-        return {**kept, "covariance": C, "variance": v, "steps": self._steps}
-
-    @classmethod
-    def from_state(cls, forecaster: Forecaster, data: Reader) -> Self:
-        """What was in flight in a snapshot."""
-        pending = cls(forecaster)
-        N, m = forecaster.features.shape
-        data.fill(pending, *cls._KEPT, least=0.0)
-        pending._steps = data.count("steps")
-        if data.has("covariance"):
-            pending._covariance = data.array("covariance", (m, m), order="F")
-            pending._variance = data.array("variance", (N,))
-            pending._version = forecaster.version
-        else:
-            data.nothing("variance")
-        return pending

@@ -5,16 +5,16 @@ from __future__ import annotations
 import abc
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
+from koloss.core.snapshot import FORMS, Described, kept, seal
 from koloss.errors import PolicyError
 from koloss.learners.insured.exploration import lowest, smallest
 from koloss.learners.insured.pending import Pending
-from koloss.learners.reading import Reader
-from koloss.learners.settings import Described
-from koloss.learners.snapshots import seal
+from koloss.learners.insured.places import Place
 
 TIE = 1e-7
 """Scores that differ by less than this share of the largest deviation are equal."""
@@ -28,8 +28,8 @@ class Policy(Protocol):
 
     While in play it hears the losses of all actions, of its own and of those explored. Three more methods are used where it has
     them: `state()`, a snapshot that is plain data, and `restore(state)`; and `offered(mask)`, which is told which actions there are
-    whenever some are added or withdrawn: it may propose those alone. With contexts it has `propose(context)` and
-    `hear(index, loss, context)`, and is asked for the context at hand.
+    whenever some are added or withdrawn: it may propose those alone. With contexts all but the snapshots have one more argument, the
+    context: `propose(context)`, `hear(index, loss, context)`, `offered(mask, context)`.
 
     Examples
     --------
@@ -62,22 +62,39 @@ class BuiltIn(abc.ABC):
         2.0  # deviations of "ucb" on arms and markets with noise of all sizes; fewer get stuck
     )
 
-    def __init__(self, width: float | Literal["auto"] = "auto") -> None:
-        self.width = self.usual if width == "auto" else width
+    width: float
+    place: Place | None = None  # where it is asked for pairs
 
-    @abc.abstractmethod
+    def __init__(self, width: float | Literal["auto"] = "auto", place: Place | None = None) -> None:
+        self.width = self.usual if width == "auto" else width
+        self.place = None if place is None or place.alone else place  # where it is asked for pairs
+
     def propose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
         """The row of an action, or a law from which the learner draws one; `offered` are those there are, None where all are."""
+        if self.place is None:
+            return self._choose(forecast, offered, rng)
+        return self.place.proposed(self._choose(forecast, self.place.offered(offered), rng))
 
     def law(self, forecast: Pending, offered: Any) -> Any:
         """What it will propose; a policy with a coin has a law of its own."""
-        return self.propose(forecast, offered, None)
+        if self.place is None:
+            return self._law(forecast, offered)
+        return self.place.proposed(self._law(forecast, self.place.offered(offered)))
+
+    @abc.abstractmethod
+    def _choose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
+        """The same among all pairs of a context and an action."""
+
+    def _law(self, forecast: Pending, offered: Any) -> Any:
+        """The same among all pairs."""
+        return self._choose(forecast, offered, None)
 
 
+@kept
 class Ucb(BuiltIn):
     """The action with the smallest lower confidence bound, mean less `width` deviations (losses: smaller is better)."""
 
-    def propose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
+    def _choose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
         if forecast.is_blind:
             return forecast.most_wanting(offered)
         score = forecast.deviation
@@ -91,17 +108,18 @@ class Ucb(BuiltIn):
         return int(close.argmax())
 
 
+@kept
 class Thompson(BuiltIn):
     """The best action of a draw from the posterior, its deviation times `width`; a round is conditional on the draw."""
 
     usual = 1.0
 
-    def propose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
+    def _choose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
         if forecast.is_blind:
             return forecast.most_wanting(offered)
         return lowest(forecast.sample(rng, self.width), offered)
 
-    def law(self, forecast: Pending, offered: Any) -> Any:
+    def _law(self, forecast: Pending, offered: Any) -> Any:
         """The law of the choice, estimated by draws from a generator of their own."""
         if forecast.is_blind:
             return np.eye(len(forecast.features))[forecast.most_wanting(offered)]
@@ -112,11 +130,11 @@ class Thompson(BuiltIn):
         return np.bincount(best, minlength=len(forecast.features)) / DRAWS
 
 
-BUILT_IN: dict[str, Callable[[Any], BuiltIn]] = {
+BUILT_IN: dict[str, Callable[[Any, Any], BuiltIn]] = {
     "ucb": Ucb,
     "thompson": Thompson,
 }
-"""The library's policies, by name; each is made from the width."""
+"""The library's policies, by name; each is made from the width, and the place of the context that it is asked for."""
 
 
 class Missing:
@@ -136,13 +154,28 @@ class Missing:
     hear = propose
 
 
-class UserPolicy:
-    """A policy of the user's; whatever it does wrong becomes a `PolicyError`."""
+@dataclass(frozen=True)
+class OwnState:
+    """A policy's own state, which is written and read as it is."""
 
-    def __init__(self, policy: Policy, count: int, next_proposal: Any = None) -> None:
-        self.policy, self.count = policy, count
-        self._next = next_proposal  # one that has been looked at and not played
-        self._offered: Any = None
+    state: Any
+
+
+FORMS["own"] = (OwnState, lambda own: own.state, OwnState)
+
+
+@kept
+class UserPolicy:
+    """A policy of the user's, asked for one context where there are several; whatever it does wrong becomes a `PolicyError`."""
+
+    count: int
+    context: tuple[Any, ...] = ()  # that it is asked for, as it was given, where there are any
+    _next: Any = None  # a proposal that has been looked at and not played
+    _offered: Any = None
+    _own: OwnState | None = None  # the policy's own state, as it was when it was last asked
+
+    def __init__(self, policy: Any, count: int, context: tuple[Any, ...] = ()) -> None:
+        self.policy, self.count, self.context = policy, count, context
 
     def propose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
         """Its proposal, checked; the one that `law` has seen where there is one."""
@@ -153,7 +186,8 @@ class UserPolicy:
     def law(self, forecast: Pending, offered: Any) -> Any:
         """Its next proposal, which is kept for the next round."""
         if self._next is None:
-            proposal = self._checked(self._call("propose", self.policy.propose))
+            given = self._call("propose", lambda: self.policy.propose(*self.context))
+            proposal = self._checked(given)
             absent = self._absent(proposal)
             if absent is not None:
                 raise PolicyError(
@@ -164,12 +198,16 @@ class UserPolicy:
 
     def hear(self, index: int, loss: float) -> None:
         """Tell the policy a loss."""
-        self._call("hear", lambda: self.policy.hear(index, loss))
+        self._call("hear", lambda: self.policy.hear(index, loss, *self.context))
+
+    def announce(self, offered: Any) -> None:
+        """Tell the policy which actions there will be."""
+        told: Any = getattr(self.policy, "offered", None)
+        if callable(told):
+            self._call("offered", lambda: told(offered.copy(), *self.context))
 
     def offer(self, offered: Any) -> None:
-        """Tell the policy which actions there are from now on; a proposal that was kept is made anew if it has others."""
-        if callable(getattr(self.policy, "offered", None)):
-            self._call("offered", lambda: self.policy.offered(offered.copy()))  # type: ignore[attr-defined]
+        """These are the actions from now on; a proposal that was kept is made anew if it has others."""
         self._offered = offered
         if self._next is not None and self._absent(self._next) is not None:
             self._next = None
@@ -181,26 +219,27 @@ class UserPolicy:
         rows = [proposal] if isinstance(proposal, int) else np.flatnonzero(proposal)
         return next((int(row) for row in rows if not self._offered[row]), None)
 
-    def state(self) -> dict[str, Any]:
-        """What a snapshot keeps: the policy's own state where it has one, and a proposal that was looked at."""
-        own = None
+    def forget(self) -> None:
+        """Ask for a proposal anew."""
+        self._next = None
+
+    def keep(self) -> None:
+        """Ask the policy for its own state, where it has one."""
         if hasattr(self.policy, "state"):
             own = copy.deepcopy(self._call("state", self.policy.state))
             self._call("state", lambda: seal("policy", {"own": own}))  # plain data can be sealed
-        return {"own": own, "next": self._next}
+            self._own = None if own is None else OwnState(own)
 
-    @classmethod
-    def restored(cls, policy: Any, count: int, kept: Reader) -> UserPolicy:
+    def _restored(self) -> None:
+        self.policy = Missing(None if self._own is None else self._own.state)
+
+    def give(self, policy: Any) -> None:
         """The policy of a snapshot, in the object given for it."""
-        proposal, own = kept.raw("next"), kept.raw("own")
-        if isinstance(proposal, np.ndarray):
-            proposal = kept.distribution("next", count)
-        elif proposal is not None:
-            proposal = kept.count("next", 0, count - 1)
-        restored = cls(Missing(own) if policy is None else policy, count, proposal)
+        own, self.policy = self._own, policy
         if own is not None and callable(getattr(policy, "restore", None)):
-            restored._call("restore", lambda: policy.restore(own))
-        return restored
+            self._call("restore", lambda: policy.restore(own.state))
+        if self._offered is not None:
+            self.announce(self._offered)
 
     def _call(self, method: str, function: Callable[[], Any]) -> Any:
         try:
@@ -260,9 +299,11 @@ def check_named(policy: Any) -> None:
         raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
 
 
-def make_policy(policy: Any, width: float | Literal["auto"], count: int) -> BuiltIn | UserPolicy:
-    """A policy for so many actions: the library's by name, the user's as it is."""
-    return BUILT_IN[policy](width) if isinstance(policy, str) else UserPolicy(policy, count)
+def make_policy(policy: Any, width: float | Literal["auto"], place: Place) -> BuiltIn | UserPolicy:
+    """A policy as it is asked in one context: the library's by name, the user's as it is."""
+    if isinstance(policy, str):
+        return BUILT_IN[policy](width, place)
+    return UserPolicy(policy, place.actions, () if place.alone else (place.shown,))
 
 
 def check_given(name: str, policy: Any) -> None:
@@ -271,13 +312,3 @@ def check_given(name: str, policy: Any) -> None:
         check_policy(policy)
     if name != "own" and policy is not None and policy != name:
         raise ValueError(f"`policy` must be left out for the library's {name!r}, got {policy!r}")
-
-
-def restore_policy(
-    name: str, width: float | Literal["auto"], count: int, given: Any, data: Reader
-) -> BuiltIn | UserPolicy:
-    """The policy of a snapshot: the library's by name, the user's from what was given."""
-    if name == "own":
-        return UserPolicy.restored(given, count, data.part("policy"))
-    data.nothing("policy")
-    return BUILT_IN[name](width)

@@ -6,15 +6,14 @@ discount^k. The scale s² is estimated in closed form, so that nothing depends o
 
 from __future__ import annotations
 
-import copy
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import daxpy, ddot, dsymm, dsymv, dsyr
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from koloss.core import linalg
-from koloss.learners.reading import LARGEST, SMALLEST, Reader
+from koloss.core.snapshot import Matrix, Vector, kept
 
 UNIFORM = 1 / 12
 """Variance of a uniform law on an interval of length 1."""
@@ -29,6 +28,7 @@ GUESSED = 2.0
 """Losses in whose place their variance is guessed: that of a uniform law, from the least to the largest heard."""
 
 
+@kept
 class Regression:
     """One regression with a prior, noise and discount; each loss is a step of rank one: O(m²), and O(Nm) for the actions.
 
@@ -41,26 +41,39 @@ class Regression:
     ([0.8, 0.0], [0.447, 1.0])
     """
 
+    features: Any  # (N, m)
+    discount: float
+    ridge: float  # λ
+    root: Matrix  # R of the prior P = RR'
+    gram: Matrix  # Σ of φφ' (lower triangle), ...
+    moment: Vector  # ... φy, ...
+    squares: float = 0.0  # ... y² ...
+    weight: float = 0.0  # ... and 1, all over `grown`
+    grown: float = 1.0
+    heard: int = 0
+    guess: float = UNIFORM  # of the variance of a loss
+    looks: int = 0  # how often predictions of all actions were made from scratch
+    scale: float  # how far the prior has faded; the covariance is C times this
+    C: Matrix
+    theta: Vector
+    misfit: float
+    _mean: Any
+    _variance: Any
+
     def __init__(
         self, features: Any, *, discount: float = 1.0, ridge: float = 0.05, root: Any = None
     ) -> None:
-        self.features = linalg.in_columns(features)  # (N, m)
-        self.discount, self.ridge = discount, ridge  # λ
+        self.features = linalg.in_columns(features)
+        self.discount, self.ridge = discount, ridge
         m = self.features.shape[1]
-        self.root = np.eye(m, order="F") if root is None else root  # R of the prior P = RR'
-        # Σ of φφ' (lower triangle), φy, y² and 1, all over `grown`.
+        self.root = np.eye(m, order="F") if root is None else root
         self.gram, self.moment = np.zeros((m, m), order="F"), np.zeros(m)
-        self.squares = self.weight = 0.0
-        self.grown = 1.0
-        self.heard = 0
-        self.guess = UNIFORM  # of the variance of a loss
-        self.looks = 0  # how often predictions of all actions were made from scratch
         self._fit()
 
     def _fit(self) -> None:
         """The posterior of all that was heard: C = R(I + R'AR/λ)⁻¹R', θ = Cb/λ, of which a lower triangle is kept."""
         m, grown, R = len(self.moment), self.grown, self.root
-        self.scale = 1.0  # how far the prior has faded; the covariance is C times this
+        self.scale = 1.0
         if self.heard:
             inner = R.T @ dsymm(1 / (grown * self.ridge), self.gram, R, lower=1)
             inner.ravel(order="K")[:: m + 1] += 1
@@ -74,8 +87,7 @@ class Regression:
         self.misfit = max(
             (self.squares / grown - ddot(self.moment, self.theta) / grown) / self.ridge, 0.0
         )
-        self._mean: Any = None
-        self._variance: Any = None
+        self._mean = self._variance = None
 
     def fit(self, root: Any, ridge: float) -> None:
         """Another prior and noise, as if they had been the ones from the start."""
@@ -204,31 +216,3 @@ class Regression:
         deviation = np.maximum(self._variance, 0.0)
         deviation *= self.scale
         return np.sqrt(deviation, out=deviation)
-
-    # Snapshots.
-
-    _ARRAYS: ClassVar = ("gram", "C", "root")
-    _NUMBERS: ClassVar = ("squares", "weight", "misfit")
-
-    def state(self) -> dict[str, Any]:
-        """Plain data for a snapshot, without the features."""
-        names = (*self._ARRAYS, *self._NUMBERS, "guess", "moment", "theta", "discount", "ridge")
-        kept = {name: getattr(self, name) for name in (*names, "grown", "heard", "scale")}
-        return copy.deepcopy({**kept, "mean": self._mean, "variance": self._variance})
-
-    @classmethod
-    def from_state(cls, features: Any, data: Reader) -> Self:
-        """The regression of a snapshot."""
-        N, m = features.shape
-        discount, ridge = data.number("discount", 1e-3, 1), data.number("ridge", positive=True)
-        root = data.array("root", (m, m), order="F")
-        regression = cls(features, discount=discount, ridge=ridge, root=root)
-        data.fill(regression, "gram", "C", "moment", "theta", "heard")
-        data.fill(regression, *cls._NUMBERS, "grown", least=0.0)
-        regression.guess = data.number("guess", SMALLEST, LARGEST)
-        regression.scale = data.number("scale", 1, FADED)
-        if data.has("mean"):
-            regression._mean = data.array("mean", (N,))
-        if data.has("variance"):
-            regression._variance = data.array("variance", (N,))
-        return regression

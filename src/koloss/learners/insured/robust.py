@@ -5,28 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from koloss.core.snapshot import kept
 from koloss.guarantees import insured
 from koloss.learners.bandit.exp2 import Epoch, Exp2
+from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.insured.exploration import Floats
-from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.waiting import Late
 
 
+@kept
 class Robust:
-    """Its engine, tuned to all rounds, and `exp2`, once it has played."""
+    """Its engine, tuned to all rounds or to those of a context, and `exp2`, once it has played."""
 
-    def __init__(self, settings: InsuredSettings, engine: PointsEngine, batch: int) -> None:
-        self.horizon, self.batch = settings.horizon, batch
-        self.exp2: Exp2 | None = None
+    horizon: int | None
+    batch: int
+    exp2: Exp2 | None = None
+    engine: PointsEngine
+    hull: LossRange | None  # the range heard in all contexts; None where there are no others
+
+    def __init__(
+        self, engine: PointsEngine, horizon: int | None, batch: int, hull: LossRange | None = None
+    ) -> None:
+        self.horizon, self.batch, self.hull = horizon, batch, hull
         self.place(engine)
 
     def place(self, engine: PointsEngine) -> None:
         """Have this engine from now on."""
         self.engine = engine
-        self._tuned = {0: engine}  # for a horizon halved so many times
+        self._restored()
         if self.exp2 is not None:
             self.exp2.engine = self.engine_for(self.exp2.horizon)
+
+    def _restored(self) -> None:
+        self._tuned = {0: self.engine}  # for a horizon halved so many times
 
     def tuned(self, halvings: int) -> PointsEngine:
         """The engine tuned to the horizon, halved so many times."""
@@ -40,10 +52,15 @@ class Robust:
     def fresh(self, made: int) -> Exp2:
         """Exponential weights from scratch, tuned to the rounds that remain or up to twice as many.
 
-        There are few tunings, so that a promise can look at all. They may sleep while a policy plays, and go on after that.
+        There are few tunings, so that a promise can look at all. They may sleep while a policy plays, and go on after that. With other
+        contexts there is one tuning: nobody knows how many rounds remain in each (theory F6.11).
         """
-        remain = None if self.horizon is None else max(self.horizon - made, 1)
-        return Exp2(self.engine_for(remain), horizon=remain, batch=self.batch)
+        remain = self.horizon
+        if self.hull is None and remain is not None:
+            remain = max(remain - made, 1)
+        exp2 = Exp2(self.engine_for(remain), horizon=remain, batch=self.batch)
+        exp2.range = exp2.range if self.hull is None else self.hull
+        return exp2
 
     def engine_for(self, remain: int | None) -> PointsEngine:
         """The engine for so many rounds that remain."""
@@ -59,6 +76,11 @@ class Robust:
         if self.exp2 is None:
             self.exp2 = self.fresh(made)
         return self.exp2
+
+    def end_epoch(self) -> None:
+        """Play by what is known now in the next round."""
+        if self.exp2 is not None and self.exp2.epoch is not None and not self.exp2.epoch.over:
+            self.exp2.epoch.shrink()
 
     # Losses.
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from koloss.core import linalg
+from koloss.core.snapshot import kept
 from koloss.learners.insured.exploration import Exploration
-from koloss.learners.reading import ROUNDING, Reader
 
 
+@kept
 @dataclass(slots=True, eq=False)
 class Round:
     """How the actions of a round were drawn, and what had been predicted."""
@@ -100,43 +101,3 @@ class Round:
         if self.choice is None:
             return self.exploration.far_reach() / self.rate
         return self.exploration.reach(self.choice) / self.rate
-
-    def to_dict(self) -> dict[str, Any]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**values, "exploration": self.exploration.number}
-
-    @classmethod
-    def from_dict(
-        cls, data: Reader, explorations: Mapping[int, Exploration], size: float = 0.5
-    ) -> Round:
-        """The round in a snapshot, with predictions of at most this size."""
-        number = data.count("exploration")
-        if number not in explorations:
-            data.refuse("exploration", "must be among those of the snapshot", number)
-        explore = explorations[number]
-        N, m = explore.features.shape
-        played = data.record(
-            cls,
-            choice=data.count("choice", 0, N - 1) if data.has("choice") else None,
-            rate=data.number("rate", 0, 1, positive=True),
-            exploration=explore,
-            prediction=data.array("prediction", (N,), -size - ROUNDING, size + ROUNDING),
-            law=None,
-            factor=None,
-            towards=None,
-        )
-        chosen = played.choice is not None
-        if chosen:
-            data.nothing("law")
-        elif data.has("law"):
-            played.law = data.distribution("law", N)
-        condensed = data.has("towards")
-        if condensed and not chosen:
-            played.towards = data.array("towards", (m,))
-        elif condensed:
-            data.nothing("towards")
-        if chosen or condensed or not played.counted:
-            data.nothing("factor")
-        else:
-            played.factor = data.factor("factor", m)
-        return played

@@ -10,28 +10,25 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from koloss.actions import ActionSet, Ball, Box, Contexts, Points, Space, SpacePoints
-from koloss.core.arrays import SIZES, as_float, as_int, as_size, one_of
+from koloss.core.arrays import SIZES, as_float, as_int, as_size, one_of, to_numpy
+from koloss.core.snapshot import Described, kept
 from koloss.designs import Design
 from koloss.kernels import Linear, Mixed, Quadratic, White
 from koloss.learners.bandit.auto import widest
-from koloss.learners.bandit.coordinates import without_units
-from koloss.learners.bandit.pairs import in_context
+from koloss.learners.bandit.coordinates import has_units, mapped
+from koloss.learners.bandit.pairs import (
+    Ground,
+    check_columns,
+    check_kinds,
+    kernel_in,
+    pair_kernel,
+    pairs_of,
+)
 from koloss.learners.bandit.settings import DESIGNS, BanditSettings
 from koloss.learners.bandit.subsets import as_rows
 from koloss.learners.insured.policies import check_named
-from koloss.learners.settings import Described, Settings
+from koloss.learners.settings import Settings
 from koloss.proxy import Proxy
-
-PLAYED: dict[str, tuple[Any, ...]] = {
-    "robust_kernel": (None,),
-    "absent": ((),),
-    "delay": (0,),
-    "hold": (0,),
-    "batch": ("auto", 1),
-    "grow": (False,),
-    "ridge": ("auto", 0),
-}
-"""What settings may be with several contexts, beside those of `BanditExpWeights`."""
 
 GROWN: dict[str, tuple[Any, ...]] = {
     "ridge": ("auto", 0),
@@ -50,6 +47,7 @@ FEWEST, IN_PLAY, MOST = 16, 1024, 100_000
 """Points in play where a set grows: at least, by default, and at most."""
 
 
+@kept
 @dataclass(frozen=True, kw_only=True)
 class InsuredSettings(Settings):
     """Settings of `InsuredBandit`, which describes them."""
@@ -103,6 +101,9 @@ class InsuredSettings(Settings):
                 raise ValueError(f"`width` must be at most {SIZES[1]:g}, got {width:.6g}")
             self._set("width", width)
         check_named(self.policy)
+        check_kinds(self.ground)
+        if self.contexts is not None:
+            self._check_contexts(self.contexts)
         for name in ("trigger", "premium"):
             self._set(name, as_size(name, getattr(self, name)))
         if str(self.loss_class) == "any":
@@ -116,8 +117,6 @@ class InsuredSettings(Settings):
         self._set("hold", robust.hold)
         self._set("shares", robust.shares)
         self._check_absent()
-        if self.has_contexts:
-            self._check_contexts()
         if robust.learns_range and robust.planned_delay:
             name = "hold" if self.hold else "delay"
             raise ValueError(
@@ -126,8 +125,6 @@ class InsuredSettings(Settings):
 
     def check_roster(self) -> None:
         """Refuse actions that come and go where they cannot."""
-        if self.has_contexts:
-            raise ValueError("`contexts` must be left out where actions come and go")
         if not isinstance(self.actions, Points):
             kind = type(self.actions).__name__
             raise ValueError(f"`actions` must be Points where some come and go, got a {kind}")
@@ -138,20 +135,20 @@ class InsuredSettings(Settings):
                 f"`shares` must be left out where actions come and go, got {self.shares!r}"
             )
 
-    def _check_contexts(self) -> None:
-        """What can be played with several contexts: nothing is proved for the rest."""
-        contexts = self.contexts
-        assert contexts is not None
-        if contexts.allowed is not None:
-            raise ValueError("`allowed` of `contexts` must be left out where a policy is insured")
-        if self.horizon is None:
-            raise ValueError("`horizon` must be a number of rounds with several contexts, got None")
-        if not isinstance(self.actions, Points):
+    def _check_contexts(self, contexts: Contexts) -> None:
+        """What cannot be played with contexts."""
+        if self.has_contexts and not isinstance(self.actions, Points):
             rule = (
                 "must be Points with several contexts and a policy; a compact set has .net(spacing)"
             )
             raise ValueError(f"`actions` {rule}, got {self.actions!r}")
-        self._check_among(PLAYED, "with several contexts")
+        if self.has_contexts and isinstance(self.proxy, Proxy):
+            rule = "must be named with several contexts, each of which has features of its own"
+            raise ValueError(f"`proxy` {rule}, got a Proxy")
+        if contexts.allowed is not None:
+            self.check_roster()
+            assert isinstance(self.actions, Points)
+            check_columns(self.actions, contexts.allowed)
 
     def _check_among(self, rules: Mapping[str, tuple[Any, ...]], where: str) -> None:
         """Refuse settings that are none of those that can be played."""
@@ -164,20 +161,17 @@ class InsuredSettings(Settings):
     @property
     def has_contexts(self) -> bool:
         """Whether there are several; one is none."""
-        return self.contexts is not None and len(self.contexts) > 1
+        return self.stages > 1
 
     @property
-    def grid(self) -> tuple[Contexts, Points]:
-        """Contexts and actions of a game with several contexts."""
-        assert self.contexts is not None
-        assert isinstance(self.actions, Points)
-        return self.contexts, self.actions
+    def ground(self) -> Ground:
+        """What kernels on pairs of a context and an action are made of."""
+        return Ground(self.actions, self.kernel, self.contexts, self.context_kernel)
 
     @property
-    def ordered(self) -> str:
-        """What is assumed of the contexts: "independent" where they have weights, else "any"."""
-        assert self.contexts is not None
-        return "any" if self.contexts.weights is None else "independent"
+    def stages(self) -> int:
+        """One for each context, and one where there are none."""
+        return 1 if self.contexts is None else len(self.contexts)
 
     def _check_grow(self) -> None:
         """Refuse a set that grows where it cannot; the kernel of "auto" is the widest, whose bandwidths are learned."""
@@ -188,11 +182,11 @@ class InsuredSettings(Settings):
         if not self._stands_for_more:
             rule = "must be a Box, a Ball, or a Space with more actions than are played"
             raise ValueError(f"`actions` {rule} where the set grows, got {self.actions!r}")
-        if isinstance(self.ground, Space) and self.ground.where is not None:
+        if isinstance(self.region, Space) and self.region.where is not None:
             rule = (
                 "must be a Space without `where` where the set grows, which snapshots cannot keep"
             )
-            raise ValueError(f"`actions` {rule}, got {self.ground!r}")
+            raise ValueError(f"`actions` {rule}, got {self.region!r}")
         if isinstance(self.actions, Points) and self.in_play < len(self.actions) + 8:
             least = len(self.actions) + 8
             raise ValueError(f"`grow` must be at least {least} with these points, got {self.grow}")
@@ -212,8 +206,8 @@ class InsuredSettings(Settings):
             raise ValueError(f"`policy` must be the library's where the set grows, got a {name}")
         for name in ("kernel", "robust_kernel"):
             if isinstance(getattr(self, name), str) and getattr(self, name) == "auto":
-                space = isinstance(self.ground, Space)
-                self._set(name, Mixed(self.ground) if space else widest(self.actions))
+                space = isinstance(self.region, Space)
+                self._set(name, Mixed(self.region) if space else widest(self.actions))
         if self.robust_kernel is None:  # the kernel's own features are too many to be insured
             few = self.actions.dimension <= CURVED
             self._set("robust_kernel", Quadratic() if few else Linear())
@@ -226,7 +220,7 @@ class InsuredSettings(Settings):
         return isinstance(self.actions, (Box, Ball))
 
     @property
-    def ground(self) -> ActionSet:
+    def region(self) -> ActionSet:
         """Where new points lie if the set grows."""
         return self.actions.space if isinstance(self.actions, SpacePoints) else self.actions
 
@@ -263,15 +257,22 @@ class InsuredSettings(Settings):
             raise TypeError(f"`robust_kernel` {rule}, got {type(kernel).__name__}")
         return kernel
 
-    def _with(self, kernel: Any) -> BanditSettings:
-        """Settings of exponential weights with a kernel, of coordinates without units; one context is none."""
-        settings = without_units(self._stated(kernel))
-        if self.contexts is not None and not self.has_contexts:
-            return in_context(settings, 0)
-        return settings
+    def _with(self, kernel: Any, context: int = 0) -> BanditSettings:
+        """Settings of exponential weights in one context, or without any, of coordinates without units."""
+        stated, ground = self.grounded(kernel)
+        own = ground.kernel if self.contexts is None else kernel_in(ground, context)
+        return stated if own is stated.kernel else replace(stated, kernel=own)
+
+    def grounded(self, kernel: Any) -> tuple[BanditSettings, Ground]:
+        """Settings that know no contexts, and what kernels in contexts are made of, of coordinates without units."""
+        stated = self._stated(kernel)
+        ground = self.ground._replace(kernel=stated.kernel)
+        if not has_units(stated):
+            ground = mapped(ground, constant=stated.loss_range is not None)
+        return stated, ground
 
     def _stated(self, kernel: Any) -> BanditSettings:
-        """The same as they were stated."""
+        """The same as they were stated, but for contexts."""
         shared = {
             f.name: getattr(self, f.name) for f in fields(BanditSettings) if hasattr(self, f.name)
         }
@@ -281,12 +282,31 @@ class InsuredSettings(Settings):
             shared["ridge"] = 0.0
         if self.ridge == 0 or self.in_play:
             shared["bonus"] = False
-        return BanditSettings(**{**shared, "kernel": kernel})
+        none = {"contexts": None, "context_kernel": None}
+        return BanditSettings(**{**shared, **none, "kernel": kernel})
 
     @property
     def forecast_kernel(self) -> Any:
-        """That of the policies' forecasts, on actions."""
-        return self._with(self.kernel).kernel
+        """That of the policies' forecasts, on actions; with several contexts on pairs."""
+        return self.pairs.kernel if self.has_contexts else self._with(self.kernel).kernel
+
+    @property
+    def pairs(self) -> BanditSettings:
+        """Settings for the features of all pairs of a context and an action, by which policies forecast."""
+        assert self.contexts is not None
+        assert isinstance(self.actions, Points)
+        stated, ground = self.grounded(self.kernel)
+        plain: dict[str, Any] = {"shares": None, "delay": 0, "hold": 0, "batch": 1}
+        return replace(
+            stated,
+            actions=pairs_of(Contexts(self.contexts.X), self.actions),
+            kernel=pair_kernel(ground),
+            rank="auto",
+            design="john",
+            ridge=0.0,
+            bonus=True,
+            **plain,
+        )
 
     @property
     def deviations(self) -> float | Literal["auto"]:
@@ -295,8 +315,13 @@ class InsuredSettings(Settings):
 
     @property
     def robust(self) -> BanditSettings:
-        """Settings of the robust learner behind the policies."""
-        settings = self._with(self.kernel if self.robust_kernel is None else self.robust_kernel)
+        """Settings of the robust learner behind the policies; of the first context where there are contexts."""
+        return self.robust_in(0)
+
+    def robust_in(self, context: int) -> BanditSettings:
+        """Those of the robust learner in a context."""
+        kernel = self.kernel if self.robust_kernel is None else self.robust_kernel
+        settings = self._with(kernel, context)
         if isinstance(self.robust_kernel, White) and self.loss_norm is None:
             return replace(settings, loss_norm=self._norm_of_all(settings))
         return settings
@@ -306,7 +331,8 @@ class InsuredSettings(Settings):
         if not isinstance(settings.actions, Points) or settings.loss_range is None:
             return None
         low, high, _ = settings.interval(1.0)
-        return (high - low) / 2 * math.sqrt(len(settings.actions))
+        size = float(to_numpy(settings.kernel.diag(settings.actions.X[:1, :]))[0])
+        return (high - low) / 2 * math.sqrt(len(settings.actions) / size)
 
     @property
     def watched(self) -> BanditSettings:
@@ -314,7 +340,11 @@ class InsuredSettings(Settings):
 
         Nor do they depend on a delay, which has a price of its own.
         """
-        return replace(self.robust, ridge=0.0, bonus=False, delay=0, hold=0)
+        return self.watched_in(0)
+
+    def watched_in(self, context: int) -> BanditSettings:
+        """The same in a context."""
+        return replace(self.robust_in(context), ridge=0.0, bonus=False, delay=0, hold=0)
 
     @property
     def planned_delay(self) -> int:

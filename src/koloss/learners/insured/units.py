@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from koloss.core.snapshot import kept
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine
-from koloss.learners.reading import Reader
 
 
+@kept
 class Units:
     """Centre and width of the range; where it is learned, those of what was heard."""
+
+    hull: LossRange
+    center: float
+    width: float
 
     def __init__(self, engine: PointsEngine) -> None:
         self.hull = engine.loss_range()
@@ -34,31 +37,13 @@ class Units:
         self.width = hull.heard_high - hull.heard_low
         return before / self.width
 
+    def inside(self, loss: float) -> float:
+        """A loss in this unit."""
+        return (loss - self.center) / self.width
+
     @property
     def heard(self) -> tuple[float, float]:
         """Where the losses heard are, in this unit."""
         hull, center = self.hull, self.center
         ends = (hull.heard_low, hull.heard_high) if hull.known else (center, center)
         return (ends[0] - center) / self.width, (ends[1] - center) / self.width
-
-    # Snapshots.
-
-    @property
-    def _changes(self) -> bool:
-        """Whether there is anything to keep."""
-        return self.learned or self.hull.outside == "clip"
-
-    def to_dict(self) -> dict[str, Any] | None:
-        """Plain data for a snapshot; None where the range is known, and holds all losses."""
-        if not self._changes:
-            return None
-        return {**self.hull.to_dict(), "center": self.center, "width": self.width}
-
-    def load(self, data: Reader, name: str) -> None:
-        if not self._changes:
-            data.nothing(name)
-            return
-        said = data.part(name)
-        self.hull = LossRange.from_dict(said, self.hull)
-        self.center = said.number("center")
-        self.width = said.number("width", 0, positive=True)

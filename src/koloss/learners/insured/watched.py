@@ -14,52 +14,64 @@ would not do, the stage ends.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from copy import copy
-from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import Any, Protocol
 
 import numpy as np
 
 from koloss.core import linalg
+from koloss.core.snapshot import Matrix, kept
 from koloss.guarantees import insured
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.allowance import Allowance
 from koloss.learners.insured.bets import SUSPICION, Bets
 from koloss.learners.insured.exploration import Exploration, Floats, lowest, within
-from koloss.learners.insured.explorer import LEAST, Explorer
-from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.insured.explorer import Explorer
+from koloss.learners.insured.forecast import Forecaster, Local
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
 from koloss.learners.insured.rounds import Round
-from koloss.learners.ledger import Drawn, Ledger
-from koloss.learners.reading import Reader, plain
+from koloss.learners.ledger import Drawn
 
 REDESIGN = 16
 """Losses between two looks at whether the exploration should be designed anew."""
 
 
+class Clock(Protocol):
+    """What a stage knows of time."""
+
+    @property
+    def made(self) -> int:
+        """Decisions made in its context."""
+
+
+@kept
 class Watched(Explorer):
     """A stage: one policy, its estimated regret and budget, and the bets against it."""
+
+    points: Matrix  # the actions, of shape (N, d)
+    policy: BuiltIn | UserPolicy
+    pending: Pending
+    paid: float = 0.0  # A
+    skipped: float = 0.0  # Σ of 1 - w
+    explored: int = 0
+    explored_paid: float = 0.0
+    low: float = -0.5  # where losses and predictions are; learned: what was heard
+    high: float = 0.5
 
     def __init__(
         self,
         points: Floats,  # the actions, of shape (N, d)
         policy: BuiltIn | UserPolicy,
-        forecaster: Forecaster,  # of all losses
+        forecaster: Forecaster | Local,  # of all losses here
         first: Exploration,  # by the robust learner's design
         allowance: Allowance,
         account: Account,
-        pending: Pending | None = None,  # None: nothing is
+        pending: Pending,  # what is in flight
     ) -> None:
         super().__init__(first, allowance, account, forecaster)
         self.points, self.policy = points, policy
-        self.pending = pending or Pending(forecaster)
-        self.paid = 0.0  # A
-        self.skipped = 0.0  # Σ of 1 - w
-        self.explored = 0
-        self.explored_paid = 0.0
-        self.low, self.high = -0.5, 0.5  # where losses and predictions are; learned: what was heard
+        self.pending = pending
         self.begin()
 
     def begin(self) -> None:
@@ -84,7 +96,7 @@ class Watched(Explorer):
         self,
         count: int | None,
         rng: Any,
-        ledger: Ledger[Any],
+        clock: Clock,
         among: Exploration | None = None,
     ) -> tuple[Round, Drawn] | str:
         """Actions from one law, or why there are none: "open" for now, "budget" for good.
@@ -94,9 +106,9 @@ class Watched(Explorer):
         size = 1 if count is None else count
         if among is None:
             proposal = self.policy.propose(self.pending, self.offered, rng)
-            played = self.prepare(proposal, size, ledger)
+            played = self.prepare(proposal, size, clock)
         else:
-            played = self.prepare_among(among, size, ledger, rng)
+            played = self.prepare_among(among, size, clock, rng)
         if isinstance(played, str):
             return played
         if played.counted:
@@ -110,9 +122,7 @@ class Watched(Explorer):
         rows = np.where(keys < 0, ~keys, keys)
         return played, Drawn(keys.tolist(), points[rows], rows, played.distribution()[rows])
 
-    def prepare_among(
-        self, among: Exploration, count: int, ledger: Ledger[Any], rng: Any
-    ) -> Round | str:
+    def prepare_among(self, among: Exploration, count: int, clock: Clock, rng: Any) -> Round | str:
         """The round of a request among some of the actions; where too much would have to be explored, there is none for now."""
         allowed, mean = among.among, self.forecaster.mean
         proposal = self.policy.propose(self.pending, allowed, rng)
@@ -124,22 +134,21 @@ class Watched(Explorer):
             proposal = lowest(mean, allowed)
         usual, self.exploration = self.exploration, among
         try:
-            played = self.prepare(proposal, count, ledger)
+            played = self.prepare(proposal, count, clock)
         finally:
             self.exploration = usual
         return (
             "open"
-            if played == "budget"
-            and self.account.used + 1 <= self.allowance.budget(ledger.made + 1)
+            if played == "budget" and self.account.used + 1 <= self.allowance.budget(clock.made + 1)
             else played
         )
 
     def prepare(
-        self, proposal: Any, count: int, ledger: Ledger[Any], *, look: bool = False
+        self, proposal: Any, count: int, clock: Clock, *, look: bool = False
     ) -> Round | str:
         """The round of a proposal, for so many actions: how much is explored, what is predicted; or why there is none."""
         prediction = self._predicted()
-        allowance, made = self.allowance, ledger.made
+        allowance, made = self.allowance, clock.made
         if self.account.shares is not None:
             proposal = self.account.shares.admit(proposal, -self.forecaster.mean)
         if made + count <= allowance.warm_up:
@@ -195,13 +204,13 @@ class Watched(Explorer):
 
     # Its loss.
 
-    def learn(self, played: Round, key: int, y: float, ledger: Ledger[Any]) -> str | None:
+    def learn(self, played: Round, key: int, y: float, clock: Clock) -> str | None:
         """Learn from a loss; why the stage ends, if it does."""
         explored = key < 0
         weight = 1.0
         if played.counted and not self.allowance.learned:
-            budget = self.allowance.budget(ledger.made)
-            debt = self.allowance.debt(ledger.made)
+            budget = self.allowance.budget(clock.made)
+            debt = self.allowance.debt(clock.made)
             fits = self.account.weight(played.reach(), budget, debt, played.era)
             weight = min(fits, played.weight)
         index = ~key if explored else key
@@ -218,7 +227,7 @@ class Watched(Explorer):
         if explored and self.bets.evidence > 1:
             return "evidence"
         if self.heard % REDESIGN == 0:
-            self.redesign(self.allowance.budget(ledger.made + 1), self.left(ledger.made))
+            self.redesign(self.allowance.budget(clock.made + 1), self.left(clock.made))
         return None
 
     def note(self, y: float, residual: float, explored: bool, weight: float) -> None:
@@ -249,11 +258,11 @@ class Watched(Explorer):
         self.first = self.exploration = first
         self.designs, self.priced = first.number, 0.0
 
-    def outlook(self, ledger: Ledger[Any]) -> Floats | str:
+    def outlook(self, clock: Clock) -> Floats | str:
         """Probability of every action in the next single decision, or why the policy will not make it."""
         law = self.policy.law(self.pending.glance(), self.offered)
         if isinstance(self.policy, Thompson):
-            played = self.prepare(int(law.argmax()), 1, ledger, look=True)
+            played = self.prepare(int(law.argmax()), 1, clock, look=True)
             if isinstance(played, str):
                 return played
             shares = self.account.shares
@@ -262,7 +271,7 @@ class Watched(Explorer):
                 law = sum(law[row] * shares.admit(row, values) for row in rows)
             p: Floats = played.rate * played.exploration.weights + (1 - played.rate) * law
             return p
-        played = self.prepare(law, 1, ledger, look=True)
+        played = self.prepare(law, 1, clock, look=True)
         return played if isinstance(played, str) else played.distribution()
 
     @property
@@ -273,27 +282,3 @@ class Watched(Explorer):
             return 0.0
         mean = (self.paid - self.explored_paid) / policy_rounds
         return self.explored_paid - self.explored * mean
-
-    # Snapshots.
-
-    _NUMBERS: ClassVar = (
-        *("paid", "heard", "explored", "explored_paid", "noise", "priced"),
-        *("thrift", "skipped", "designs"),
-    )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot: what changes during the stage."""
-        return {
-            "exploration": self.exploration.number,
-            **plain(self, *self._NUMBERS),
-            "bets": asdict(self.bets),
-        }
-
-    def load(self, data: Reader, explorations: Mapping[int, Exploration]) -> None:
-        number = data.count("exploration")
-        if number not in explorations:
-            data.refuse("exploration", "must be among those of the snapshot", number)
-        self.exploration = explorations[number]
-        data.fill(self, *self._NUMBERS)
-        self.noise, self.thrift = data.number("noise", 0), data.number("thrift", LEAST, 1)
-        self.bets = Bets.from_dict(data.part("bets"))
