@@ -452,6 +452,13 @@ def test_a_fork_without_a_word_to_python(store, monkeypatch):
     assert numbers(store) == [1, 2, 3]
 
 
+def test_a_fork_leaves_files_alone_that_are_closed(store, tmp_path):
+    store.close()
+    for file in tmp_path.iterdir():
+        file.unlink()
+    assert in_fork(lambda: os.listdir(tmp_path)) == []
+
+
 def test_the_end_of_a_transaction_in_a_fork_commits_nothing(store):
     def leave():
         try:

@@ -402,11 +402,12 @@ class Turns:
         """Close all connections before a fork, until which nobody may open another; whether nobody can."""
         if self.owner == threading.get_ident() or not self.mutex.acquire(timeout=FORK_WAITS):
             return False
-        with suppress(StoreError):  # the child will know
-            hold = self.lock()
-            for store in self.stores:
-                store.disconnect()
-            hold.__exit__(None, None, None)
+        if self.left or any(store._db is not None for store in self.stores):
+            with suppress(StoreError):  # the child will know
+                hold = self.lock()
+                for store in self.stores:
+                    store.disconnect()
+                hold.__exit__(None, None, None)
         return True
 
     def begin_anew(self) -> None:
