@@ -314,41 +314,30 @@ def test_the_guarantee_lists_that_delays_tell_nothing_where_no_window_makes_it_s
     assert clause_of(rewards.guarantee(), "range").text.startswith("every reward is in")
 
 
-def test_clocks_that_jump_do_no_harm(caplog: pytest.LogCaptureFixture) -> None:
-    study, _, clock = created(lease=10.0)
+def test_a_clock_that_is_far_behind_is_worth_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    study, _, clock = created()
     study.ask()
-    clock.now += 86_400.0  # forwards
-    study.ask()
-    clock.now -= 2 * 86_400.0  # and back
+    clock.now -= 2 * 86_400.0
     with caplog.at_level(logging.WARNING, "koloss.studies"):
         study.tell(study.ask(), 0.5)
     assert "172800 s behind the newest event" in caplog.text
-    times = [event.micros for event in study.events()]
-    assert times == sorted(times)
-    assert kinds(study).count("expired") == 1
-    assert kl.studies.verify(study.store, "prices").ok
+    assert len({event.micros for event in study.events()}) == 1
 
 
 # Subjects.
 
 
-def test_a_subject_keeps_its_decision_until_it_is_told_or_expires() -> None:
+def test_nothing_is_kept_of_a_subject_for_longer_than_its_decision_waits() -> None:
     study, store, clock = created(lease=10.0)
-    other = kl.Study.open(store, "prices", clock=clock)
     mine = study.ask(subject="ann")
-    assert same(other.ask(subject="ann"), mine)
-    assert other.ask(subject="bob").id != mine.id
-    assert kinds(study).count("asked") == 2
-    kept = store.studies["prices"].subjects
-    assert sorted(kept.values()) == [0, 1]
+    assert same(kl.Study.open(store, "prices", clock=clock).ask(subject="ann"), mine)
+    assert study.ask(subject="bob").id == 1
+    assert sorted(store.studies["prices"].subjects.values()) == [0, 1]
     study.tell(mine, 0.5)
-    assert list(store.studies["prices"].subjects.values()) == [1]  # nothing is kept for longer
-    second = other.ask(subject="ann")
-    assert second.id == 2
+    assert list(store.studies["prices"].subjects.values()) == [1]
     clock.now += 10
-    study.tell(study.ask(), 0.5)
+    study.ask()
     assert store.studies["prices"].subjects == {}
-    assert study.ask(subject="ann").id == 4
 
 
 def test_subjects_are_hashed_unless_asked_otherwise_and_forgotten_on_demand() -> None:

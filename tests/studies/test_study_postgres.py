@@ -12,7 +12,6 @@ from koloss.errors import CommitUnknown, StoreError
 from koloss.studies import open_store, postgres_connections, worker
 from koloss.studies.verify import verify
 from tests.support import inside
-from tests.support.server import free_port
 
 POINTS = kl.Points([[0.0], [0.25], [0.5], [0.75], [1.0]])
 
@@ -101,9 +100,3 @@ def test_a_creation_that_cannot_be_seen_has_not_failed(server, schema, study, pr
         with pytest.raises(CommitUnknown):
             kl.Study.create(store, "other", learner=learner())
     assert study.store.names() == ["other", "prices"]
-
-
-def test_an_address_where_nobody_answers():
-    pytest.importorskip("psycopg")
-    with pytest.raises(StoreError, match="connecting to"):
-        kl.Study.open(f"postgresql://me:hush@127.0.0.1:{free_port()}/prices", "prices")

@@ -406,17 +406,6 @@ def test_a_creation_whose_answer_was_lost_is_looked_for(happened: bool) -> None:
         kl.Study.create(taken, "prices", learner=bandit())
 
 
-def test_a_store_that_was_put_back_is_noticed() -> None:
-    study, store, _ = created()
-    study.ask()
-    former = store.studies["prices"].copy()
-    study.ask()
-    store.studies["prices"] = former
-    with pytest.raises(StoreError, match="fewer events than before"):
-        study.ask()
-    assert study.ask().id == 1  # by what is there now
-
-
 # Snapshots.
 
 
