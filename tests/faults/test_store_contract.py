@@ -10,8 +10,7 @@ from contextlib import contextmanager, nullcontext
 import pytest
 
 from koloss.studies import Event
-from koloss.studies.sqlite import SQLiteStore, SQLiteTransaction
-from koloss.studies.turns import Turns
+from koloss.studies.sqlite import SQLiteStore, SQLiteTransaction, Turns
 from koloss.testing import StoreContract
 
 
@@ -120,7 +119,7 @@ FAULTS = {
     # Not by threads that share a connection, which without turns ends the interpreter.
     "no turns, no transactions": (Turns, "take", None, ["by_connections_of_their_own"]),
     "a backup of the file alone": (SQLiteStore, "backup", copied_file, ["backup"]),
-    "a connection is carried over a fork": (Turns, "_before_fork", None, ["fork_commits"]),
+    "a connection is carried over a fork": (Turns, "pause", None, ["fork_commits"]),
     "nothing about warnings": (SQLiteStore, "facts", lambda self: {"durability": "power"}, ["facts"]),
 }  # fmt: skip
 
@@ -145,7 +144,7 @@ def test_a_fault_is_found(fault, tmp_path, monkeypatch):
         monkeypatch.setattr(SQLiteStore, "_transaction", each_statement_by_itself)
         monkeypatch.setattr(SQLiteTransaction, "append", meeting(SQLiteTransaction.append))
     elif fault.startswith("a connection"):
-        monkeypatch.setattr(Turns, "_before_fork", lambda self: None)
+        monkeypatch.setattr(Turns, "pause", lambda self: False)
         # The child throws it away, as one reads that it should, and opens another.
         never = property(lambda self: False, lambda self, value: None)
         monkeypatch.setattr(Turns, "inherited", never, raising=False)

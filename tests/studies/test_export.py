@@ -15,6 +15,7 @@ from koloss.studies import export as module
 from tests.support.studies import Clock
 
 KERNEL = kl.Gaussian(0.5)
+TWO = kl.Points([[0.0], [1.0]])
 
 
 @pytest.fixture
@@ -34,6 +35,11 @@ def study_of(tmp_path, clock):
         return kl.Study.create(url, name, learner=learner, clock=clock, **settings)
 
     return create
+
+
+def with_contexts(contexts, points=TWO):
+    settings = {"horizon": 100, "loss_range": (0, 1), "contexts": kl.Contexts(contexts), "rng": 0}
+    return kl.BanditExpWeights(points, KERNEL, **settings)
 
 
 def read_csv(path):
@@ -77,10 +83,7 @@ def test_both_files_say_the_same(study_of, tmp_path):
         on=kl.Choice([True, False]),
         odd=kl.Choice([1, "one", None]),
     )
-    points = space.points(12)
-    contexts = kl.Contexts(["private", "business"])
-    settings = {"horizon": 100, "loss_range": (0, 1), "contexts": contexts, "rng": 1}
-    study = study_of(kl.BanditExpWeights(points, KERNEL, **settings), unit="EUR")
+    study = study_of(with_contexts(["private", "business"], space.points(12)), unit="EUR")
     one = study.ask(context="private")
     batch = study.ask(2, context=["business", "private"])
     study.tell(batch[1], 0.3)
@@ -178,10 +181,7 @@ def test_values_that_are_held_until_their_window_is_over(study_of, clock, tmp_pa
 def test_pages_and_row_groups_leave_nothing_out(study_of, monkeypatch, tmp_path):
     """Batches that lie across pages keep their contexts; every row group is there."""
     parquet = pytest.importorskip("pyarrow.parquet")
-    X = kl.Points([[0.0], [1.0]])
-    contexts = kl.Contexts([[0.0], [0.5], [1.0]])
-    settings = {"horizon": 100, "loss_range": (0, 1), "contexts": contexts, "rng": 0}
-    study = study_of(kl.BanditExpWeights(X, KERNEL, **settings))
+    study = study_of(with_contexts([[0.0], [0.5], [1.0]]))
     rows = np.random.default_rng(0).integers(0, 3, size=20).tolist()
     made = study.ask(20, context=rows)
     study.tell(made, np.linspace(0, 1, 20))
@@ -225,8 +225,7 @@ def test_a_study_without_decisions(study_of, tmp_path):
 
 
 def test_decisions_from_before_the_study_have_no_row(study_of, clock, tmp_path):
-    X = kl.Points([[0.0], [1.0]])
-    learner = kl.BanditExpWeights(X, KERNEL, horizon=100, loss_range=(0, 1), rng=0)
+    learner = kl.BanditExpWeights(TWO, KERNEL, horizon=100, loss_range=(0, 1), rng=0)
     learner.ask(2)
     study = study_of(learner)
     study.ask()
@@ -267,9 +266,7 @@ def test_without_pyarrow_the_extra_is_named(study_of, monkeypatch, tmp_path):
 
 
 def test_a_batch_of_one_has_one_context(study_of, tmp_path):
-    X, contexts = kl.Points([[0.0], [1.0]]), kl.Contexts(["a", "b"])
-    settings = {"horizon": 100, "loss_range": (0, 1), "contexts": contexts, "rng": 0}
-    study = study_of(kl.BanditExpWeights(X, KERNEL, **settings))
+    study = study_of(with_contexts(["a", "b"]))
     study.ask(1, context=["b"])
     study.ask(context="a")
     study.export(tmp_path / "table.csv")

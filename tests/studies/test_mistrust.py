@@ -123,14 +123,6 @@ def test_what_comes_after_a_default_is_written_down_while_the_learner_holds_it(
         study.tell(silent, 0.25)
 
 
-def test_a_value_that_was_not_used_and_should_have_been_is_a_problem() -> None:
-    study, store, _ = created(bandit(hold=5))
-    study.tell(study.ask(), 0.25)
-    store.damage("prices", 3, data={"value": 0.25, "used": False})
-    report = kl.studies.verify(store, "prices")
-    assert any("the value of 0 was not used" in problem for problem in report.problems)
-
-
 # Histories that were exchanged for others.
 
 

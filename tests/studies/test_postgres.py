@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-import threading
 import traceback
 from functools import partial
 
@@ -44,29 +43,6 @@ def test_tables_are_made_with_the_first_study_and_not_before(server, schema, pos
         assert admin.execute(count, [schema]).fetchone() == (5,)
 
 
-def test_of_many_who_make_the_tables_at_once_none_fails(postgres_url):
-    stores = [open_store(postgres_url) for _ in range(6)]
-    together = threading.Barrier(len(stores))
-    failures = []
-
-    def make(k):
-        try:
-            together.wait()
-            stores[k].create(f"study-{k}", FIRST)
-        except Exception as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=make, args=(k,)) for k in range(len(stores))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert stores[0].names() == [f"study-{k}" for k in range(len(stores))]
-    for store in stores:
-        store.close()
-
-
 @pytest.mark.parametrize("versions", [[FORMAT + 1], [], [FORMAT, FORMAT]])
 def test_another_format_is_refused(server, schema, store, postgres_url, versions):
     with server.connect(schema) as admin:
@@ -95,18 +71,6 @@ def test_two_writers_of_one_event_cannot_both_be_right(server, schema, store):
     assert add(store) == 2
 
 
-def test_names_and_keys_are_values_and_never_statements(store):
-    hostile = "x'; DROP TABLE koloss_events; --"
-    assert add(store, request=hostile) == 2
-    with store.transaction("prices") as log:
-        log.bind(hostile, 1)
-        assert [event.request for event in log.by_request(hostile)] == [hostile]
-        assert log.decision_of(hostile) == 1
-    with pytest.raises(StudyNotFound):
-        store.events(hostile)
-    assert numbers(store) == [1, 2]
-
-
 @pytest.mark.slow
 def test_a_long_history_is_read_by_its_index(server, schema, store):
     """Pages and keys are found without a look at the rest: no scan, no sort."""
@@ -130,12 +94,12 @@ def test_a_long_history_is_read_by_its_index(server, schema, store):
 def test_a_backup_is_of_one_moment(store, tmp_path, monkeypatch):
     """Although others go on between one table and the next."""
 
-    def slowly(copies):
-        for copy in copies:
-            yield copy
+    def slowly(tables):
+        for table in tables:
+            yield table
             add(store)
 
-    monkeypatch.setattr(postgres, "COPIES", slowly(postgres.COPIES))
+    monkeypatch.setattr(postgres, "TABLES", slowly(postgres.TABLES))
     store.backup(tmp_path / "copy.db")
     assert numbers(store) == [1, 2, 3, 4, 5]
     with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'copy.db'}")) as copy:
@@ -272,10 +236,3 @@ def test_without_the_driver_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StoreError, match=r"koloss\[postgres\]"):
         open_store("postgresql://me:hush@host/prices")
-
-
-def test_durability_is_checked_before_anything_is_opened():
-    with pytest.raises(
-        ValueError, match="`durability` must be one of 'power', 'process', got 'FULL'"
-    ):
-        postgres.PostgresStore("postgresql://me:hush@host/prices", durability="FULL")

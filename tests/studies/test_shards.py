@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import koloss as kl
-from koloss.errors import StudyNotFound, StudyPaused, UnknownDecision
+from koloss.errors import StudyPaused
 from koloss.studies import open_store, verify
 from tests.support.statistics import agrees, by_counts
 from tests.support.studies import bandit
@@ -111,17 +111,3 @@ def test_a_subject_of_a_study_that_moved_gets_another_decision(stores):
     assert study.ask(subject="ann").id == first.id
     guide.copy_study("prices", old, new)
     assert kl.Study.open(new, "prices").ask(subject="ann").id == first.id + 1
-
-
-def test_two_maps(stores):
-    old, new = stores
-    study = kl.Study.create(old, "prices", learner=bandit())
-    decision = study.ask()
-    with pytest.raises(StudyNotFound):
-        kl.Study.open(new, "prices")
-    other = kl.Study.create(new, "prices", learner=bandit())  # what one should not do
-    other.ask()
-    with pytest.raises(UnknownDecision, match="one of another learner"):
-        other.tell(decision, 0.5)
-    other.tell(decision.id, 0.5)  # a bare id says nothing of its study
-    assert [event.kind for event in study.events()] == ["created", "asked"]

@@ -20,7 +20,6 @@ from koloss.errors import StoreError, StudyNotFound
 from koloss.studies import Event, Snapshot, sqlite
 from koloss.studies.sql import PAGE
 from koloss.studies.sqlite import ABOUT, BY_REQUEST, UNBIND, SQLiteStore
-from koloss.studies.turns import Turns
 from koloss.testing import StoreContract
 from koloss.testing.stores import append
 from tests.support import inside
@@ -444,20 +443,20 @@ def test_a_store_that_a_fork_makes_anew_is_refused_as_well(store):
 
 def test_a_fork_without_a_word_to_python(store, monkeypatch):
     append(store, "a")
-    for name in ("_before_fork", "_after_fork_in_parent"):
-        monkeypatch.setattr(Turns, name, lambda self: None)
-    after = Turns._after_fork_in_child
-    monkeypatch.setattr(Turns, "_after_fork_in_child", lambda self: None)
-
-    def work():
-        Turns._after_fork_in_child = after
-        append(store, "a")
-
-    error = in_fork(work)
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite, "_turns", {})
+        error = in_fork(lambda: append(store, "a"))
     assert isinstance(error, StoreError)
     assert "without a word to Python" in str(error)
     append(store, "a")
     assert numbers(store) == [1, 2, 3]
+
+
+def test_a_fork_leaves_files_alone_that_are_closed(store, tmp_path):
+    store.close()
+    for file in tmp_path.iterdir():
+        file.unlink()
+    assert in_fork(lambda: os.listdir(tmp_path)) == []
 
 
 def test_the_end_of_a_transaction_in_a_fork_commits_nothing(store):

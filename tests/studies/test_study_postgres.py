@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import AlreadyTold, CommitUnknown, StoreError
+from koloss.errors import CommitUnknown, StoreError
 from koloss.studies import open_store, postgres_connections, worker
 from koloss.studies.verify import verify
 from tests.support import inside
-from tests.support.server import free_port
 
 POINTS = kl.Points([[0.0], [0.25], [0.5], [0.75], [1.0]])
 
@@ -70,18 +69,6 @@ def test_a_study_over_a_bad_line_is_the_learner_alone(distant, proxy, share, mon
 
 
 @pytest.mark.parametrize("cut", ["before", "after"])
-def test_without_a_key_nothing_happens_twice(study, distant, proxy, cut):
-    proxy.cut = cut
-    decisions = distant.ask(3)
-    proxy.cut = cut
-    distant.tell(decisions, [0.1, 0.2, 0.3])
-    assert proxy.cuts == 2
-    assert kinds(study)[1:] == [(kind, k) for kind in ("asked", "told") for k in range(3)]
-    with pytest.raises(AlreadyTold):
-        study.tell(1, 0.2)
-
-
-@pytest.mark.parametrize("cut", ["before", "after"])
 def test_what_is_not_known_is_never_said_to_have_failed(study, distant, proxy, cut, monkeypatch):
     """The server is not there to be asked, either; the same key gets the answer later, here or elsewhere."""
     monkeypatch.setattr(postgres_connections, "PATIENCE", 0.1)
@@ -113,9 +100,3 @@ def test_a_creation_that_cannot_be_seen_has_not_failed(server, schema, study, pr
         with pytest.raises(CommitUnknown):
             kl.Study.create(store, "other", learner=learner())
     assert study.store.names() == ["other", "prices"]
-
-
-def test_an_address_where_nobody_answers():
-    pytest.importorskip("psycopg")
-    with pytest.raises(StoreError, match="connecting to"):
-        kl.Study.open(f"postgresql://me:hush@127.0.0.1:{free_port()}/prices", "prices")

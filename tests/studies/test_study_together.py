@@ -406,17 +406,6 @@ def test_a_creation_whose_answer_was_lost_is_looked_for(happened: bool) -> None:
         kl.Study.create(taken, "prices", learner=bandit())
 
 
-def test_a_store_that_was_put_back_is_noticed() -> None:
-    study, store, _ = created()
-    study.ask()
-    former = store.studies["prices"].copy()
-    study.ask()
-    store.studies["prices"] = former
-    with pytest.raises(StoreError, match="fewer events than before"):
-        study.ask()
-    assert study.ask().id == 1  # by what is there now
-
-
 # Snapshots.
 
 
@@ -636,38 +625,3 @@ def test_a_fork_in_the_middle_of_another_threads_call_is_not_stuck(tmp_path: Any
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert study.ask().id == 2
     study.close()
-
-
-def test_processes_share_one_history(tmp_path: Any) -> None:
-    url = f"sqlite:///{tmp_path}/shop.db"
-    kl.Study.create(url, "prices", learner=insured(), lease=60.0).close()
-
-    def work() -> None:
-        with kl.Study.open(url, "prices") as study:
-            for k in range(10):
-                made = study.ask(subject=f"visit {k}") if k % 2 else study.ask(request=f"{k}")
-                if k % 3:
-                    study.tell(made, loss_of(made.action), request=f"tell {made.id}")
-
-    children = []
-    for _ in range(3):
-        children.append(os.fork())
-        if children[-1] == 0:
-            try:
-                work()
-            except BaseException:
-                exit_at_once(1)
-            exit_at_once(0)
-    for child in children:
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    with kl.Study.open(url, "prices") as study:
-        events = list(study.events())
-    asked = [event.decision for event in events if event.kind == "asked"]
-    told = [event.decision for event in events if event.kind == "told"]
-    assert asked == list(range(len(asked)))
-    assert len(set(told)) == len(told)
-    # One decision for each key, however many asked for it.
-    keys = [event.request for event in events if event.kind == "asked" and event.request]
-    assert len(set(keys)) == len(keys) == 5
-    report = kl.studies.verify(url, "prices")
-    assert report.ok, report

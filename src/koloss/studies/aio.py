@@ -19,7 +19,7 @@ from koloss.learners.ledger import Told
 from koloss.learners.sharing import Forks
 from koloss.studies import study as blocking
 from koloss.studies.operations import Operation, Tell, asking
-from koloss.studies.plain import as_key
+from koloss.studies.settings import as_key
 from koloss.studies.store import PAGE, Event, Store
 
 __all__ = ["Study"]

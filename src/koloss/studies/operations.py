@@ -14,10 +14,13 @@ import numpy as np
 from koloss.core.arrays import as_int
 from koloss.errors import AlreadyTold, RequestConflict, StudyPaused, UnknownDecision
 from koloss.learners import Decision, Decisions
-from koloss.studies.plain import as_choice, as_key, as_plain
 from koloss.studies.platform import PLATFORM
+from koloss.studies.settings import as_choice, as_key, as_plain
 from koloss.studies.state import State
 from koloss.studies.store import Event, Transaction
+
+REFUSABLE = ("handed over", "re-armed", "changed")
+"""Kinds of events that are refused by applying them, which then changes nothing."""
 
 
 @dataclass
@@ -33,24 +36,24 @@ class Turn:
         """One to be appended."""
         return Event(0, kind, self.micros, decision, None, data)
 
-    def numbered(self, events: list[Event], request: str | None) -> list[Event]:
-        """Events with their numbers; the first of several says how many there are."""
-        first = self.state.seq + 1
+    def do(self, events: list[Event], request: str | None = None, made: Any = None) -> None:
+        """Apply events and append them; decisions that were `made` are not drawn again.
+
+        Of all that can happen only what an operator does may still be refused here.
+        """
+        state = self.state
         if len(events) > 1:
             events[0].data["batch"] = len(events)
-        if self.state.platform != PLATFORM:
+        if state.platform != PLATFORM:
             events[0].data["platform"] = PLATFORM
-        return [replace(event, seq=first + k, request=request) for k, event in enumerate(events)]
-
-    def do(self, events: list[Event], request: str | None = None, *, done: bool = False) -> None:
-        """Write events down, and do what they say, of which nothing can be refused; or what they say is done already."""
+        group = [
+            replace(event, seq=state.seq + k, request=request)
+            for k, event in enumerate(events, start=1)
+        ]
+        self.changing |= group[0].kind not in REFUSABLE
+        state.apply(group, made)
         self.changing = True
-        group = self.numbered(events, request)
         self.log.append(group)
-        if done:
-            self.state.note(group)
-        else:
-            self.state.apply(group)
         self.changing = False
 
     def expire(self) -> None:
@@ -80,6 +83,7 @@ class Operation(abc.ABC):
     answer: Any = field(default=None, init=False)
     error: BaseException | None = field(default=None, init=False)
     done: bool = field(default=False, init=False)
+    committing: bool = field(default=False, init=False)  # whether it may have been committed
     # Set where it is done, and where it is the first of those that wait and nobody carries them out.
     woken: threading.Event = field(default_factory=threading.Event, init=False)
 
@@ -162,7 +166,7 @@ class Ask(Operation):
         if subject is not None:
             events[0].data["sticky"] = True
             turn.log.bind(subject, int(made.id))
-        turn.do(events, self.request, done=True)
+        turn.do(events, self.request, made)
         return made
 
     def is_same(self, events: Sequence[Event]) -> bool:
@@ -216,19 +220,18 @@ def _asked(turn: Turn, made: Decision | Decisions) -> list[Event]:
 
 def answer(state: State, events: Sequence[Event], count: int | None) -> Decision | Decisions:
     """Decisions as they were handed out."""
-    learner, data = state.learner, [event.data for event in events]
-    mark = learner.ledger.mark
-    index = None
-    if "index" in data[0]:
-        index = np.array([one["index"] for one in data], dtype=np.int64)
-    if "action" in data[0]:
-        action = np.array([one["action"] for one in data])
-    else:
+    learner = state.learner
+
+    def column(name: str, dtype: Any = None) -> Any:
+        there = name in events[0].data
+        return np.array([event.data[name] for event in events], dtype) if there else None
+
+    index, action = column("index", np.int64), column("action")
+    if action is None:
         action = np.array(learner.actions[index])
-    p = np.array([one["p"] for one in data]) if "p" in data[0] else None
-    epochs = np.array([one["epoch"] for one in data], dtype=np.int64)
     ids = np.array([event.decision for event in events], dtype=np.int64)
-    made = Decisions(ids, action, index, p, epochs, mark, learner.params)
+    mark, epochs = learner.ledger.mark, column("epoch", np.int64)
+    made = Decisions(ids, action, index, column("p"), epochs, mark, learner.params)
     return made if count is not None else made[0]
 
 
@@ -340,9 +343,7 @@ class Press(Operation):
         idle = self.kind in ("paused", "resumed") and turn.state.paused == (self.kind == "paused")
         if idle and (self.request is None or self.generated):  # a key has to be found again
             return
-        event = turn.event(self.kind, **self.data)
-        turn.state.act(event)  # which may be refused, and then has changed nothing
-        turn.do([event], self.request, done=True)
+        turn.do([turn.event(self.kind, **self.data)], self.request)
 
     def is_same(self, events: Sequence[Event]) -> bool:
         return events[0].kind == self.kind and all(

@@ -34,34 +34,8 @@ DURABLE = (*HARM, "synchronous_commit")
 """Settings of the server that decide what survives."""
 
 
-SCHEMA: tuple[LiteralString, ...] = (
-    """CREATE TABLE koloss_studies (
-        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        name text COLLATE "C" NOT NULL UNIQUE,
-        last bigint NOT NULL)""",
-    """CREATE TABLE koloss_events (
-        study bigint NOT NULL REFERENCES koloss_studies,
-        seq bigint NOT NULL CHECK (seq > 0),
-        kind text NOT NULL,
-        micros bigint NOT NULL,
-        decision bigint,
-        request text COLLATE "C",
-        data text NOT NULL,
-        PRIMARY KEY (study, seq))""",
-    "CREATE INDEX koloss_events_request ON koloss_events (study, request) WHERE request IS NOT NULL",
-    "CREATE INDEX koloss_events_decision ON koloss_events (study, decision) WHERE decision IS NOT NULL",
-    """CREATE TABLE koloss_snapshots (
-        study bigint NOT NULL REFERENCES koloss_studies,
-        seq bigint NOT NULL,
-        content bytea NOT NULL,
-        PRIMARY KEY (study, seq))""",
-    """CREATE TABLE koloss_subjects (
-        study bigint NOT NULL REFERENCES koloss_studies,
-        subject text COLLATE "C" NOT NULL,
-        decision bigint NOT NULL,
-        PRIMARY KEY (study, subject))""",
-    "CREATE INDEX koloss_subjects_decision ON koloss_subjects (study, decision)",
-)
+SCHEMA: Any = Path(__file__).with_suffix(".sql").read_text("utf-8")
+"""Tables, but for that of the format."""
 
 SCHEMA_LOCK = 0x6B6F6C6F7373
 """Key of the advisory lock under which the tables are made."""
@@ -75,19 +49,15 @@ APPEND: LiteralString = """WITH added AS (
         SELECT ?, * FROM unnest(?::bigint[], ?::text[], ?::bigint[], ?::bigint[], ?::text[], ?::text[]))
     UPDATE koloss_studies SET last = ? WHERE id = ? AND last = ?"""
 
-SIZES: LiteralString = """SELECT sum(pg_total_relation_size(name)) FROM unnest(
-    ARRAY['koloss_studies', 'koloss_events', 'koloss_snapshots', 'koloss_subjects']) AS name"""
-
-COPIES: tuple[tuple[str, LiteralString], ...] = (
-    ("koloss_studies", "SELECT id, name, last FROM koloss_studies"),
-    (
-        "koloss_events",
-        "SELECT study, seq, kind, micros, decision, request, data FROM koloss_events ORDER BY study, seq",
-    ),
-    ("koloss_snapshots", "SELECT study, seq, content FROM koloss_snapshots"),
-    ("koloss_subjects", "SELECT study, subject, decision FROM koloss_subjects"),
+TABLES: tuple[tuple[LiteralString, LiteralString], ...] = (
+    ("koloss_studies", "id, name, last"),
+    ("koloss_events", "study, seq, kind, micros, decision, request, data"),
+    ("koloss_snapshots", "study, seq, content"),
+    ("koloss_subjects", "study, subject, decision"),
 )
-"""How each table is read to be written to a file of SQLite's."""
+"""Tables and their columns, in the order that they have in a file of SQLite's."""
+
+SIZES: LiteralString = "SELECT sum(pg_total_relation_size(name)) FROM unnest(?::text[]) AS name"
 
 
 class PostgresTransaction(SQLTransaction):
@@ -154,7 +124,7 @@ class PostgresStore(SQLStore):
         self._settings = self._read_settings()
         sizes = 0
         if self._check_tables():
-            ((sizes,),) = self._read(SIZES)
+            ((sizes,),) = self._read(SIZES, [table for table, _ in TABLES])
         return {
             "store": "postgresql",
             "postgresql_version": self._settings["server_version"],
@@ -174,10 +144,10 @@ class PostgresStore(SQLStore):
             try:
                 make_tables(copy)
                 copy.execute("begin")
-                for table, read in COPIES:
+                for table, columns in TABLES:
                     with connection.cursor("koloss_copy") as rows:  # read in pages
                         rows.itersize = 1000
-                        rows.execute(read)
+                        rows.execute(f"SELECT {columns} FROM {table} ORDER BY 1, 2")
                         values = ", ".join("?" * len(rows.description))
                         copy.executemany(f"insert into {table} values ({values})", rows)
                 copy.execute("commit")
@@ -243,16 +213,9 @@ class PostgresStore(SQLStore):
             rows: list[tuple[Any, ...]] = found.fetchall()
         return rows
 
-    def _rows(
-        self, name: str | None, statement: LiteralString, *values: Any
-    ) -> list[tuple[Any, ...]]:
-        there = self._check_tables()
-        if name is not None:
-            found = self._read(FIND, name) if there else []
-            if not found:
-                raise self._not_found(name)
-            values = (found[0][0], *values)
-        return self._read(statement, *values) if there else []
+    @contextmanager
+    def _reading(self) -> Iterator[Any]:
+        yield self._read if self._check_tables() else None
 
     # Tables and settings.
 
@@ -275,8 +238,7 @@ class PostgresStore(SQLStore):
             # A look whether it is there would be answered from what this session saw before it had the lock.
             run(connection, "CREATE TABLE IF NOT EXISTS koloss_format (version integer NOT NULL)")
             if run(connection, "SELECT version FROM koloss_format").fetchone() is None:
-                for statement in SCHEMA:
-                    run(connection, statement)
+                run(connection, SCHEMA)
                 run(connection, "INSERT INTO koloss_format VALUES (?)", FORMAT)
         self._check_tables()
 

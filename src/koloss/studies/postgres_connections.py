@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from queue import Empty, Full, LifoQueue
 from typing import Any, LiteralString
 from urllib.parse import quote, urlencode
 
@@ -38,27 +38,21 @@ SHOWN = ("host", "port", "sslmode")
 """What is shown of what follows the question mark of a URL."""
 
 
-def driver() -> Any:
-    """The package psycopg, version 3."""
-    try:
-        import psycopg
-    except ImportError as error:
-        raise StoreError(
-            "studies on PostgreSQL need the package psycopg: pip install 'koloss[postgres]'"
-        ) from error
-    return psycopg
-
-
 class Connections:
     """Connections to one database. A thread has one to itself while it uses it, and a process those that it has opened."""
 
     def __init__(self, url: str) -> None:
-        self.psycopg = driver()
+        try:
+            import psycopg
+        except ImportError as error:
+            raise StoreError(
+                "studies on PostgreSQL need the package psycopg: pip install 'koloss[postgres]'"
+            ) from error
+        self.psycopg: Any = psycopg
         self._parameters = self._read(url)
         self.url = _without_secrets(self._parameters)
         self._known = False  # whether the server was ever there
-        self._mutex = threading.Lock()
-        self._idle: list[Any] = []
+        self._idle: LifoQueue[Any] = LifoQueue(IDLE)
         self._open: set[Any] = set()
         _everybody.add(self)
         weakref.finalize(self, _close_all, self._open)
@@ -146,10 +140,10 @@ class Connections:
 
     def _take(self) -> tuple[Any, bool]:
         """A connection, and whether it is new."""
-        with self._mutex:
-            if self._idle:
-                return self._idle.pop(), False
-        return self._connect(), True
+        try:
+            return self._idle.get_nowait(), False
+        except Empty:
+            return self._connect(), True
 
     def _connect(self) -> Any:
         until = time.monotonic() + PATIENCE
@@ -175,9 +169,9 @@ class Connections:
         if connection not in self._open:
             return  # the parent's
         idle = self.psycopg.pq.TransactionStatus.IDLE
-        with self._mutex:
-            if connection.info.transaction_status == idle and len(self._idle) < IDLE:
-                self._idle.append(connection)
+        with contextlib.suppress(Full):
+            if connection.info.transaction_status == idle:
+                self._idle.put_nowait(connection)
                 return
         self._discard(connection)
 
@@ -188,17 +182,15 @@ class Connections:
 
     def close(self) -> None:
         """Close what is not in use."""
-        with self._mutex:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            self._discard(connection)
+        with contextlib.suppress(Empty):
+            while True:
+                self._discard(self._idle.get_nowait())
 
     def leave_to_parent(self) -> None:
         """In a fork: let go of the parent's connections without a word to the server, which would end them.
 
         Their sockets are closed here, all the same: the server would not notice the death of the parent while a child has them.
         """
-        self._mutex = threading.Lock()  # a thread that is not here may have held it
         nowhere = os.open(os.devnull, os.O_RDWR)
         for connection in self._open:
             with contextlib.suppress(OSError, self.psycopg.Error):
@@ -206,7 +198,7 @@ class Connections:
         os.close(nowhere)
         _abandoned.extend(self._open)
         self._open.clear()
-        self._idle.clear()
+        self._idle = LifoQueue(IDLE)  # a thread that is not here may have been at it
 
 
 _everybody: weakref.WeakSet[Connections] = weakref.WeakSet()

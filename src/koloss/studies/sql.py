@@ -50,15 +50,18 @@ BIND: LiteralString = (
 FORGET: LiteralString = "delete from koloss_subjects where study = ? and subject = ?"
 
 
+def events_where(column: LiteralString, index: LiteralString = "") -> LiteralString:
+    """The statement for the events of a study with one value, by an index that has to be named or not."""
+    return (
+        f"select {COLUMNS} from koloss_events {index} where study = ? and {column} = ? order by seq"
+    )
+
+
 class SQLTransaction(Transaction):
     """What is done within one transaction of a connection."""
 
-    by_request_sql: ClassVar[LiteralString] = (
-        f"select {COLUMNS} from koloss_events where study = ? and request = ? order by seq"
-    )
-    about_sql: ClassVar[LiteralString] = (
-        f"select {COLUMNS} from koloss_events where study = ? and decision = ? order by seq"
-    )
+    by_request_sql: ClassVar[LiteralString] = events_where("request")
+    about_sql: ClassVar[LiteralString] = events_where("decision")
 
     def __init__(self, store: SQLStore, connection: Any, name: str, study: int, last: int) -> None:
         self._store, self._connection = store, connection
@@ -138,10 +141,21 @@ class SQLStore(Store):
         """The cursor of a statement on a connection that is in use."""
 
     @abc.abstractmethod
+    def _reading(self) -> AbstractContextManager[Any]:
+        """A function that gives the rows of a statement; None where there are no tables."""
+
     def _rows(
         self, name: str | None, statement: LiteralString, *values: Any
     ) -> list[tuple[Any, ...]]:
         """What a read gives; with a name that of a study, whose number is the first value."""
+        with self._reading() as read:
+            if name is not None:
+                found = read and read(FIND, name)
+                if not found:
+                    raise self._not_found(name)
+                values = (found[0][0], *values)
+            rows: list[tuple[Any, ...]] = read(statement, *values) if read else []
+            return rows
 
     def create(self, name: str, events: Sequence[Event]) -> None:
         check_name(name)

@@ -2,28 +2,29 @@
 
 Every access goes through `SQLiteStore._turn`: one thread of one process at a time has the database, for its transactions and reads, to
 open and to close it, and for the copying of its log into the file, which happens within commits. SQLite before 3.51.3 can damage a database
-when two connections write and checkpoint at once, and a checkpoint that no reader stands in the way of keeps the log small.
+when two connections write and checkpoint at once, and a checkpoint that no reader stands in the way of keeps the log small. SQLite's own
+lock is polled, and whoever has just had it is the first to ask again; here everybody waits in the kernel for a lock on a file beside the
+database.
 """
 
 from __future__ import annotations
 
-import contextlib
+import ctypes
 import logging
 import os
-import re
-import secrets
 import sqlite3
+import threading
+import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, LiteralString
 
 from koloss.core.arrays import one_of
-from koloss.core.files import sync_folder
+from koloss.core.files import file_system, is_network, locked, replacing
 from koloss.errors import CommitUnknown, StoreError
-from koloss.studies.sql import COLUMNS, FIND, SQLStore, SQLTransaction
+from koloss.studies.sql import SQLStore, SQLTransaction, events_where
 from koloss.studies.store import DURABILITIES, FORMAT, Durability, Event, Snapshot
-from koloss.studies.turns import Turns
 
 SOUND_VERSION = (3, 51, 3)
 """The first SQLite whose connections may write and checkpoint at once."""
@@ -41,34 +42,14 @@ LOGGER = logging.getLogger("koloss.studies")
 WAL_BYTES = 1 << 26
 """Size that the log is cut back to after a transaction that made it larger."""
 
+FORK_WAITS = 10.0
+"""Seconds that a fork waits for another thread to end its turn."""
 
-SCHEMA = """
-create table koloss_format (version integer not null);
-create table koloss_studies (id integer primary key, name text not null unique, last integer not null);
-create table koloss_events (
-    study integer not null, seq integer not null, kind text not null, micros integer not null,
-    decision integer, request text, data text not null, primary key (study, seq)
-) without rowid;
-create index koloss_events_request on koloss_events (study, request) where request is not null;
-create index koloss_events_decision on koloss_events (study, decision) where decision is not null;
-create table koloss_snapshots (
-    study integer not null, seq integer not null, content blob not null, primary key (study, seq)
-);
-create table koloss_subjects (
-    study integer not null, subject text not null, decision integer not null, primary key (study, subject)
-) without rowid;
-create index koloss_subjects_decision on koloss_subjects (study, decision);
-"""
+SCHEMA = Path(__file__).with_suffix(".sql").read_text("utf-8")
 
 # Indices are named, since SQLite takes a study for a few rows and would read all of it.
-BY_REQUEST: LiteralString = (
-    f"select {COLUMNS} from koloss_events indexed by koloss_events_request "
-    "where study = ? and request = ? order by seq"
-)
-ABOUT: LiteralString = (
-    f"select {COLUMNS} from koloss_events indexed by koloss_events_decision "
-    "where study = ? and decision = ? order by seq"
-)
+BY_REQUEST = events_where("request", "indexed by koloss_events_request")
+ABOUT = events_where("decision", "indexed by koloss_events_decision")
 UNBIND: LiteralString = (
     "delete from koloss_subjects indexed by koloss_subjects_decision "
     "where study = ? and decision = ?"
@@ -144,9 +125,10 @@ class SQLiteStore(SQLStore):
         self.durability = one_of("durability", durability, DURABILITIES)
         self._db: sqlite3.Connection | None = None
         self._file: os.stat_result | None = None  # what was opened
-        self._turns = Turns.at(self.path)
-        self._turns.visitors.add(self)
-        kind = kind_of(self.path)
+        place = os.path.realpath(self.path)
+        self._turns = _turns.setdefault(place, Turns(place))
+        self._turns.stores.add(self)
+        kind = file_system(self.path)
         if is_network(kind):
             raise StoreError(
                 f"{self.path}: a file system of type {kind} is shared by machines, which SQLite cannot bear; "
@@ -174,7 +156,8 @@ class SQLiteStore(SQLStore):
     def facts(self) -> dict[str, Any]:
         with self._turn() as db, _failing(self.path):
             synchronous = None if db is None else db.execute("pragma synchronous").fetchone()[0]
-            sizes = [_size(self.path), _size(Path(f"{self.path}-wal"))]
+            files = self.path, Path(f"{self.path}-wal")
+            sizes = [file.stat().st_size if file.exists() else 0 for file in files]
         version = sqlite3.sqlite_version
         warnings = []
         if sqlite3.sqlite_version_info < SOUND_VERSION:
@@ -192,7 +175,7 @@ class SQLiteStore(SQLStore):
             "format": FORMAT,
             "durability": self.durability,
             "synchronous": {None: None, 1: "NORMAL", 2: "FULL"}[synchronous],
-            "file_system": kind_of(self.path),
+            "file_system": file_system(self.path),
             "bytes": sizes[0],
             "wal_bytes": sizes[1],
             "warnings": warnings,
@@ -239,14 +222,10 @@ class SQLiteStore(SQLStore):
         self._check_parentage()
         return connection.execute(statement, values)
 
-    def _rows(self, name: str | None, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    @contextmanager
+    def _reading(self) -> Iterator[Any]:
         with self._turn() as db, _failing(self.path):
-            if name is not None:
-                found = None if db is None else db.execute(FIND, (name,)).fetchone()
-                if found is None:
-                    raise self._not_found(name)
-                values = (found[0], *values)
-            return [] if db is None else db.execute(statement, values).fetchall()
+            yield db and (lambda statement, *values: db.execute(statement, values).fetchall())
 
     @contextmanager
     def _transaction(self, db: sqlite3.Connection) -> Iterator[None]:
@@ -354,22 +333,125 @@ class SQLiteStore(SQLStore):
         """Close the connection, where there is one; for whoever has the turn."""
         db, self._db = self._db, None
         if db is not None:
-            with contextlib.suppress(sqlite3.Error):
+            with suppress(sqlite3.Error):
                 db.close()
-
-    def leave_behind(self) -> sqlite3.Connection | None:
-        """Forget the connection without closing it."""
-        db, self._db = self._db, None
-        return db
 
     def __del__(self) -> None:
         if getattr(self, "_db", None) is not None:
+            self._turns.left.append(self._db)
+            with suppress(StoreError), self._turns.take(wait=False):
+                pass
+
+
+class Turns:
+    """Turns at one file, for all threads of this process.
+
+    A connection must not be there at all while its process forks. SQLite keeps one list of locks for each process, which the child
+    would inherit: it would take for its own the locks that only its parent holds, and lose what it writes when the parent closes the
+    database. So connections are closed before a fork. Where one cannot be, since the thread that forks is in the middle of its
+    turn, the child is refused.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.stores: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
+        self.left: list[Any] = []  # connections that nobody has any more, closed in the next turn
+        self.inherited = False  # whether this process has its parent's connection
+        self.owner: int | None = None  # the thread whose turn it is
+        self.mutex, self.process = threading.Lock(), os.getpid()
+
+    @contextmanager
+    def take(self, *, wait: bool = True) -> Iterator[None]:
+        """Have a turn; where it is another's, wait or raise a `StoreError`."""
+        if self.process != os.getpid():  # forked by a program that does not tell Python
+            self.begin_anew()
+        if self.owner == threading.get_ident():
+            raise StoreError(f"{self.path}: this thread is in a transaction of this store already")
+        if not wait and self.mutex.locked():
+            raise StoreError(f"{self.path}: another thread uses it")
+        with self.mutex:
+            if self.inherited:
+                raise StoreError(
+                    f"{self.path}: this process was forked in the middle of a transaction, or without a word to Python, and "
+                    "cannot use the store; fork between transactions, or start processes by 'spawn'"
+                )
             try:
-                with self._turns.take(wait=False):
-                    self.disconnect()
-            except StoreError:  # others are busy
-                if (db := self.leave_behind()) is not None:
-                    self._turns.adopt(db)
+                self.owner = threading.get_ident()
+                hold = self.lock(wait)
+                try:
+                    yield
+                finally:
+                    hold.__exit__(None, None, None)
+            finally:
+                self.owner = None
+
+    def lock(self, wait: bool = True) -> AbstractContextManager[int]:
+        """Keep other processes away, which ends with what is returned, and close what was left."""
+        path = f"{self.path}.lock"
+        hold = locked(path, wait=None if wait else 0)
+        try:
+            hold.__enter__()
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror or error}") from error
+        while self.left:
+            with suppress(sqlite3.Error):
+                self.left.pop().close()
+        return hold
+
+    def pause(self) -> bool:
+        """Close all connections before a fork, until which nobody may open another; whether nobody can."""
+        if self.owner == threading.get_ident() or not self.mutex.acquire(timeout=FORK_WAITS):
+            return False
+        if self.left or any(store._db is not None for store in self.stores):
+            with suppress(StoreError):  # the child will know
+                hold = self.lock()
+                for store in self.stores:
+                    store.disconnect()
+                hold.__exit__(None, None, None)
+        return True
+
+    def begin_anew(self) -> None:
+        """In a fork, which can do nothing with what it has of its parent's."""
+        self.mutex, self.process = threading.Lock(), os.getpid()
+        if self.owner != threading.get_ident():
+            self.owner = None
+        for store in self.stores:
+            if store._db is not None:
+                self.left.append(store._db)
+                store._db = None
+        while self.left:
+            self.inherited = True
+            ctypes.pythonapi.Py_IncRef(
+                ctypes.py_object(self.left.pop())
+            )  # nobody may ever close it
+
+
+_turns: dict[str, Turns] = {}  # by the file
+_paused: dict[int, list[Turns]] = {}  # by the thread that forks
+
+
+def _before_fork() -> None:
+    mine = _paused[threading.get_ident()] = []
+    mine.extend(turns for turns in list(_turns.values()) if turns.pause())
+
+
+def _after_fork_in_parent() -> None:
+    for turns in _paused.pop(threading.get_ident(), []):
+        turns.mutex.release()
+
+
+def _after_fork_in_child() -> None:
+    _paused.clear()
+    for turns in list(_turns.values()):
+        turns.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):  # where there are forks
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )
 
 
 @contextmanager
@@ -379,13 +461,6 @@ def _failing(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise StoreError(f"{path}: {error}") from error
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 # Files.
@@ -401,56 +476,13 @@ def make_tables(db: sqlite3.Connection) -> None:
 @contextmanager
 def new_file(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
     """A database to fill, which is called `path` when it is whole and on the disk; where anything fails, there is none."""
-    target = Path(os.path.abspath(path))
-    if os.path.lexists(target):
+    if os.path.lexists(path):
         raise FileExistsError(f"`path` must be that of a new file, got {str(path)!r}")
-    part = target.with_name(f".koloss-{secrets.token_hex(8)}.part")
     try:
-        try:
-            with closing(sqlite3.connect(part, isolation_level=None)) as db:
-                yield db
-        except sqlite3.Error as error:
-            raise StoreError(f"{target}: {error}") from error
-        os.replace(part, target)
-        sync_folder(target.parent)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-# Which file system a path is on: SQLite's log needs memory that all its processes share, which a network cannot give.
-
-NETWORK = frozenset([
-    "9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "dfs", "gfs", "gfs2", "glusterfs",
-    "gpfs", "lustre", "ncpfs", "nfs", "nfs3", "nfs4", "ocfs2", "orangefs", "pvfs2", "smb", "smb2",
-    "smb3", "smbfs", "vboxsf", "webdav",
-])  # fmt: skip
-"""Types of file systems that several machines can write to, as the mount table calls them."""
-
-MOUNTS = Path("/proc/self/mountinfo")
-
-
-def kind_of(path: str | os.PathLike[str], table: Path = MOUNTS) -> str | None:
-    """The type of the file system that a path is on, by the mount table; None where there is no such table."""
-    try:
-        lines = table.read_bytes().decode(errors="surrogateescape").splitlines()
-    except OSError:
-        return None
-    place = Path(os.path.realpath(path))
-    longest, kind = -1, None
-    for line in lines:
-        before, dash, after = line.partition(" - ")
-        fields = before.split(" ")
-        if not dash or len(fields) < 5:
-            continue
-        # Blanks and the like are written as three octal digits.
-        mount = Path(re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), fields[4]))
-        if place.is_relative_to(mount) and len(mount.parts) >= longest:
-            longest, kind = len(mount.parts), after.split(" ")[0]  # the last mounted hides others
-    return kind
-
-
-def is_network(kind: str | None) -> bool:
-    """Whether a type of file system is shared by machines; whatever a program serves (FUSE) counts as one, blocks apart."""
-    if kind is None:
-        return False
-    return kind in NETWORK or kind == "fuse" or kind.startswith("fuse.")
+        with (
+            replacing(path) as file,
+            closing(sqlite3.connect(file.name, isolation_level=None)) as db,
+        ):
+            yield db
+    except (sqlite3.Error, OSError) as error:
+        raise StoreError(f"{os.path.abspath(path)}: {error}") from error

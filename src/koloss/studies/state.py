@@ -3,7 +3,7 @@
     state = State.begin(created)          from the first event
     state.apply(group)                    event by event; those of one call together, as the learner was asked or told them
 
-Whoever applies the same events has the same state. Live, an ask is the only thing that is not done by applying its events.
+Whoever applies the same events has the same state: live, in a replay, and in the process next to this one.
 """
 
 from __future__ import annotations
@@ -191,11 +191,19 @@ class State:
 
     # Events.
 
-    def apply(self, group: Sequence[Event]) -> Decision | Decisions | None:
-        """What events of one call have done; of an ask, what would have been drawn."""
-        first, drawn = group[0], None
+    def apply(
+        self, group: Sequence[Event], made: Decision | Decisions | None = None
+    ) -> Decision | Decisions | None:
+        """Do what events of one call say; returns the decisions of an ask, those `made` or what would have been drawn.
+
+        What an operator does may be refused, and then has changed nothing.
+        """
+        first, drawn = group[0], made
+        if first.kind not in KINDS:
+            what = f"event {first.seq} is of the kind {first.kind!r}"
+            raise StoreError(f"{what}, which this version of Koloss does not know")
         if first.kind == "asked":
-            drawn = self._replay(group)
+            drawn = self._replay(group) if made is None else made
         elif first.kind == "told":
             self._tell(group)
         elif first.kind == "expired":
@@ -203,25 +211,14 @@ class State:
         elif first.kind == "released":
             ids = first.data["ids"]
             self._hear(ids, [self.held.pop(i) for i in ids])
-        elif first.kind in KINDS:
-            self.act(first)
-        else:
-            what = f"event {first.seq} is of the kind {first.kind!r}"
-            raise StoreError(f"{what}, which this version of Koloss does not know")
-        self.note(group)
-        return drawn
-
-    def act(self, event: Event) -> None:
-        """Do to the learner what an operator has done, or refuse it and change nothing."""
-        if event.kind == "handed over":
-            self.insured.hand_over(context=event.data.get("context"))
-        elif event.kind == "re-armed":
-            self.insured.re_arm(context=event.data.get("context"))
-        elif event.kind == "changed":
-            change(self, event.data["setting"], event.data.get("value"))
-
-    def note(self, group: Sequence[Event]) -> None:
-        """Count events, and wait for decisions that were made."""
+        elif first.kind == "handed over":
+            self.insured.hand_over(context=first.data.get("context"))
+        elif first.kind == "re-armed":
+            self.insured.re_arm(context=first.data.get("context"))
+        elif first.kind == "changed":
+            change(self, first.data["setting"], first.data.get("value"))
+        elif first.kind in ("paused", "resumed"):
+            self.paused = first.kind == "paused"
         for event in group:
             self.counts[event.kind] += 1
             self.platform = event.data.get("platform", self.platform)
@@ -232,10 +229,8 @@ class State:
                     heapq.heappush(self._queue, (self.waiting[i], i))
                 if event.data.get("sticky"):
                     self.sticky.add(i)
-        last = group[-1]
-        self.seq, self.micros = last.seq, last.micros
-        if last.kind in ("paused", "resumed"):
-            self.paused = last.kind == "paused"
+        self.seq, self.micros = group[-1].seq, group[-1].micros
+        return drawn
 
     def _replay(self, group: Sequence[Event]) -> Decision | Decisions:
         data = group[0].data

@@ -21,9 +21,15 @@ from koloss.learners import Decision, Decisions, Recommendation
 from koloss.learners.base import Learner
 from koloss.learners.ledger import Told
 from koloss.studies.operations import Forget, Press, Tell, asking
-from koloss.studies.plain import LONGEST_REASON, as_key, as_plain, as_text, said_by
 from koloss.studies.platform import PLATFORM
-from koloss.studies.settings import StudySettings
+from koloss.studies.settings import (
+    LONGEST_REASON,
+    StudySettings,
+    as_key,
+    as_plain,
+    as_text,
+    said_by,
+)
 from koloss.studies.state import LEARNERS, copied, created, without_secrets
 from koloss.studies.status import Status, best_of, probabilities_of, promise_of, status_of
 from koloss.studies.store import Event, Store, check_findable, check_name, open_store

@@ -117,7 +117,10 @@ class Worker:
                     if operation not in waiting:  # whoever had it was interrupted
                         waiting.append(operation)
                     self._crowd = len(waiting)
-                    self._work(waiting, operation)
+                    try:
+                        self._work(waiting)
+                    finally:  # where this thread is interrupted, others go on
+                        self._leave([one for one in waiting if one is not operation])
         finally:
             if leading:
                 self._led = False
@@ -126,6 +129,14 @@ class Worker:
         if operation.error is not None:
             raise operation.error
         return operation
+
+    def _leave(self, others: list[Operation]) -> None:
+        """Leave what is not done to its thread; of what may have been committed and has no key it is said that this is unknown."""
+        for one in others:
+            if one.committing and one.request is None and not one.done:
+                one.fail(CommitUnknown("another thread was interrupted while it committed"))
+            elif not one.done:
+                self._queue.append(one)
 
     def _await_others(self) -> None:
         """Give those who were just answered a moment to come back, rather than let them wait for a commit of one."""
@@ -144,62 +155,47 @@ class Worker:
 
     # Transactions.
 
-    def _work(self, waiting: list[Operation], own: Operation) -> None:
-        """Carry out all that waits: whatever happens, each of these has an answer, has failed, or is left to its thread."""
+    def _work(self, waiting: list[Operation]) -> None:
+        """Carry out all that waits: unless this thread is interrupted, each of these has an answer or has failed."""
         unknown: CommitUnknown | None = None
         for attempt in range(ATTEMPTS):
-            ended: list[bool] = []
+            last = attempt == ATTEMPTS - 1
             try:
                 if attempt:
                     time.sleep(PATIENCE * 2**attempt)
-                self._carry_out(waiting, ended)
+                self._carry_out(waiting)
                 return
             except CommitUnknown as error:
                 # With a key it is seen next time whether it happened.
                 self._state, unknown = None, error
                 log.warning("study %s: %s", self.name, error)
                 for operation in waiting:
-                    if operation.request is None or attempt == ATTEMPTS - 1:
+                    if operation.request is None or last:
                         operation.fail(error)
                 waiting = [operation for operation in waiting if not operation.done]
                 if not waiting:
                     return
             except Exception as error:
                 self._state = None
-                if unknown and isinstance(error, StoreError) and attempt < ATTEMPTS - 1:
+                if unknown and isinstance(error, StoreError) and not last:
                     continue  # a database that comes back will say
                 if unknown is None and len(waiting) > 1 and not isinstance(error, StoreError):
-                    self._one_by_one(waiting, own)
+                    for (
+                        operation
+                    ) in waiting:  # one is to blame, and the others shall not pay for it
+                        self._work([operation])
                     return
                 for operation in waiting:
                     operation.fail(unknown or error)  # what cannot be seen has not failed
                 return
             except BaseException:
                 self._state = None
-                self._leave(waiting, own, bool(ended))
                 raise
 
-    def _one_by_one(self, waiting: list[Operation], own: Operation) -> None:
-        """One of these is to blame, and the others shall not pay for it."""
-        for k, operation in enumerate(waiting):
-            try:
-                self._work([operation], own)
-            except BaseException:
-                self._leave(waiting[k + 1 :], own, False)
-                raise
-
-    def _leave(self, waiting: list[Operation], own: Operation, ended: bool) -> None:
-        """Where this thread is interrupted, others go on; what may have been committed and has no key is said to be unknown."""
-        for operation in waiting:
-            if operation is own or operation.done:
-                continue
-            if ended and operation.request is None:
-                operation.fail(CommitUnknown("another thread was interrupted while it committed"))
-            else:
-                self._queue.append(operation)
-
-    def _carry_out(self, operations: list[Operation], ended: list[bool]) -> None:
-        """One transaction. `ended` gets an entry where only the commit is left."""
+    def _carry_out(self, operations: list[Operation]) -> None:
+        """One transaction."""
+        for operation in operations:
+            operation.committing = False
         self._loaded()  # outside of the transaction, since it may take long
         with self.store.transaction(self.name) as transaction:
             state = self._loaded()
@@ -213,7 +209,8 @@ class Worker:
             self._spent += time.thread_time() - begun
             if self._wants_snapshot(state):
                 self._save_snapshot(state, transaction)
-            ended.append(True)
+            for operation in operations:
+                operation.committing = True
         for operation in operations:
             operation.end(*results[operation])
 
