@@ -145,7 +145,7 @@ def test_a_scheduler_that_is_killed(tmp_path):
 
     try:
         address = remote.stdout.readline().strip()
-        with Client(address, set_as_default=False, timeout=5) as client:
+        with Client(address, set_as_default=False, timeout=600) as client:
             far = client.get_executor(pure=False)
             with pytest.raises(ClusterLost, match="the cluster is gone, and 2 of 5 tasks with it"):
                 play_jobs(jobs, tmp_path / "out", processes=1, executor=far, progress=kill)

@@ -1,7 +1,7 @@
 """What is printed holds: regret over seeds against guarantees, in settings at random and against the losses that these allow.
 
-A finding is a mean regret whose interval lies above the print. The false-alarm level is that of `audit.LEVEL`, for all settings of
-an audit together; the negative controls are learners that are broken, each of which is found.
+A finding is a mean regret whose interval lies above the print. The false-alarm level is that of all tests, for all settings of
+an audit together (regrets taken to be normal); the negative controls are learners that are broken, each of which is found.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tests.support import audit
 from tests.support.audit_losses import degree_of, edge, losses_of, middle
 from tests.support.audit_settings import Setting, Stubborn
 from tests.support.clauses import clause_of, marks
+from tests.support.statistics import LEVEL
 
 YEARS = kl.Points(np.arange(2000.0, 2027.0)[:, None])
 ARMS = kl.Points(np.linspace(0, 1, 5)[:, None])
@@ -138,7 +139,7 @@ def last(losses, n, rng):
 
 
 def found(setting, adversary):
-    verdict = audit.audit_one(setting, adversary, False, 8, audit.LEVEL)
+    verdict = audit.audit_one(setting, adversary, False, 8, LEVEL)
     assert verdict.valid, "nothing is printed that could be false"
     return verdict.found
 

@@ -352,7 +352,7 @@ RANDOM = "Playing at random would lose about 200 more, by the learner's own esti
         (
             {"unit": "ρ"},
             (f"{FIRST.replace('80 more', '80 ρ more').replace('0.08', '0.08 ρ')} ρ is the range of the losses, largest minus smallest; "
-            f"none was received yet. {WORST.replace('1 per', '1 ρ per')}"),
+            f"no two that differ were received yet. {WORST.replace('1 per', '1 ρ per')}"),
         ),
         (
             {"unit": "ρ", "seen": 2.5},

@@ -13,7 +13,7 @@ import pytest
 import koloss as kl
 from koloss.errors import SnapshotError
 from koloss.samplers.particles import Particles
-from tests.support.statistics import agrees, by_mean
+from tests.support.statistics import agrees, by_errors, by_mean
 
 RUNS = 30
 DISC = kl.Ball(2)
@@ -270,8 +270,8 @@ def test_a_long_game_ends_in_its_density(actions, draw, move):
     p /= p.sum()
     mean = p @ net
     spread = np.sqrt(p @ (net - mean) ** 2)
-    error = 5 * spread / np.sqrt(particles.effective_size() / 4)
-    assert np.all(np.abs(particles.mean() - mean) < error)
+    error = spread / np.sqrt(particles.effective_size() / 4)
+    assert agrees(by_errors((particles.mean() - mean) / error))
     cloud = np.sqrt(particles.weights @ (particles.points - mean) ** 2)
     np.testing.assert_allclose(cloud, spread, rtol=0.1)
     uniform = np.sqrt(np.mean((actions.sample(4000, 0) - mean) ** 2, axis=0))

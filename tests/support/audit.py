@@ -21,9 +21,7 @@ from koloss.errors import KolossWarning
 from tests.support.audit_losses import OBLIVIOUS, REACTING, Functions, losses_of
 from tests.support.audit_settings import Setting, draw
 from tests.support.copies import fresh_copy
-
-LEVEL = 1e-6
-"""Probability that an audit of correct learners finds anything, were its seed drawn afresh (regrets taken to be normal)."""
+from tests.support.statistics import LEVEL
 
 
 def lower_end(samples, level):

@@ -128,7 +128,7 @@ class Server:
         import psycopg
 
         try:
-            return psycopg.connect(self.url(schema), autocommit=True, connect_timeout=5)
+            return psycopg.connect(self.url(schema), autocommit=True, connect_timeout=60)
         except psycopg.OperationalError as error:
             raise ConnectionError("no server") from error
 

@@ -262,7 +262,7 @@ def realised(
     if "net" in promise.terms:
         terms["net"] = promise.terms["net"] * (width if promise.unit else 1.0)
     if promise.regret == "hindsight":
-        terms["hindsight"] = promise.terms["prior"]
+        terms["hindsight"] = promise.terms.get("prior", 0.0)
     others: tuple[Clause, ...] = ()
     if missing and within is not None:
         low, high = within

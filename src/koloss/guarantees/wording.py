@@ -265,7 +265,7 @@ SENTENCES = {
     ),
     "ceiling": "{Losses} {above} {ceiling:.6g} count as {ceiling:.6g}.",
     "unit": "ρ is the range of the {losses}, largest minus smallest; {seen}.",
-    "unseen": "none was received yet",
+    "unseen": "no two that differ were received yet",
     "seen": "so far it is {width}, and the bound {total}",
     "range": "The worst case without it is {width}{unit} per round, the range of the {losses}.",
     "random": "Playing at random would {lose} about {random} {more}, by the learner's own estimate.",

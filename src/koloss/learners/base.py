@@ -501,12 +501,18 @@ class Learner(abc.ABC, Generic[S, L]):
         """A bound with what playing at random would lose in as many rounds, by the learner's own estimates."""
         if self.ledger.heard == 0:
             return promise
-        seen: Any = self.diagnostics
+        learner: Any = self
+        seen = learner.diagnostics
         values = getattr(seen, "estimated_losses", None)
         if values is None or values.shape[-1] == 1:
             return promise
-        best = values.max(axis=-1) if promise.goal == "maximize" else values.min(axis=-1)
-        gaps, counts = np.abs(values.mean(axis=-1) - best), None
+        if promise.unit and not promise.seen:  # estimates are in a unit that is not known yet
+            return promise
+        losses = -values if promise.goal == "maximize" else values
+        best = losses.min(axis=-1)
+        if promise.comparator == "law":
+            best = -learner.engine.shares.best(-losses)
+        gaps, counts = np.abs(losses.mean(axis=-1) - best), None
         if gaps.ndim:  # with contexts: as often as each has come
             counts = np.broadcast_to(seen.contexts, gaps.shape)
         lost = promise.rounds * float(np.average(gaps, weights=counts))

@@ -341,6 +341,19 @@ def test_estimates_are_in_the_units_of_the_losses():
     assert learner.diagnostics.estimated_losses.min() == pytest.approx(learner.recommend().loss)
 
 
+@pytest.mark.parametrize("kind", [kl.BanditExpWeights, kl.InsuredBandit])
+def test_of_one_loss_nobody_knows_the_range(kind):
+    """Nor, then, what playing at random would lose."""
+    learner = kind(LINE, kl.Quadratic(), horizon=1000, loss_range="learn", rng=0)
+    for loss in (5.0, 5.0, 7.0):
+        words, random = learner.guarantee().in_words(), learner.guarantee().random
+        assert "no two that differ were received yet" in words
+        assert random is None
+        learner.tell(learner.ask(), loss)
+    assert "so far it is 2, and the bound" in learner.guarantee().in_words()
+    assert learner.guarantee().random is not None
+
+
 def test_one_loss_has_no_width():
     seen = LossRange(-0.5, 0.5, learned=True)
     assert not seen.known

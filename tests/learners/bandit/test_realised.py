@@ -165,6 +165,17 @@ def test_it_is_no_bound_and_says_so():
     assert "one draw" in str(learner.diagnostics)
 
 
+@pytest.mark.parametrize("name", LEARNERS)
+def test_where_there_is_one_action_nothing_is_estimated_to_be_lost(name):
+    learner = LEARNERS[name](
+        kl.Points([[1.0]]), kl.Quadratic(), horizon=9, loss_range=(0, 1), rng=0
+    )
+    for _ in range(3):
+        found = learner.guarantee(realised=True)
+        assert found.total == pytest.approx(0, abs=1e-12)
+        learner.tell(learner.ask(), 0.7)
+
+
 def test_with_confidence_by_hand():
     learner = make(regret="hindsight")
     for t in range(30):

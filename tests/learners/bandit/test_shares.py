@@ -406,3 +406,18 @@ def test_with_a_delay_the_bound_is_not_proved():
     promise = make(delay=3).guarantee()
     assert not promise.proved
     assert "shares late" in remarks(promise)
+
+
+@pytest.mark.parametrize("kind", [kl.BanditExpWeights, kl.InsuredBandit])
+@pytest.mark.parametrize("goal", ["minimize", "maximize"])
+def test_random_play_is_compared_with_the_best_law_within_the_shares(kind, goal):
+    said = {"horizon": 1000, "loss_range": (0, 1), "goal": goal, "rng": 0}
+    learner = kind(POINTS, kl.Gaussian(0.3), shares={tuple(range(10)): (0.4, 1.0)}, **said)
+    for _ in range(200):
+        decision = learner.ask()
+        value = 0.9 if decision.index < 10 else 0.1
+        learner.tell(decision, value if goal == "minimize" else 1 - value)
+    losses = learner.diagnostics.estimated_losses * (1 if goal == "minimize" else -1)
+    halves = [losses[:10].min(), losses[10:].min()]
+    best = 0.4 * halves[0] + 0.6 * halves[1] if halves[0] > halves[1] else halves[0]
+    assert learner.guarantee().random == pytest.approx(1000 * (losses.mean() - best))
