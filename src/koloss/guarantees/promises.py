@@ -281,7 +281,7 @@ def realised(
         ),
         remarks=(),
         unit="",
-        comparator="action" if promise.comparator == "law" else promise.comparator,
+        comparator={"law": "action", "laws": "mapping"}.get(promise.comparator, promise.comparator),
         price=0.0,
     )
 

@@ -49,6 +49,7 @@ COMPARATORS = {
     "hindsight": "the best single action, chosen after the game",
     "mapping": "the best choice of one action for each context",
     "law": "the best fixed mixture of actions within the shares",
+    "laws": "the best choice of one mixture of actions within the shares for each context",
 }
 """What the player is compared with."""
 
@@ -241,6 +242,8 @@ NOTES = {
     "contexts too late": "{losses} that came after their epoch are covered only up to a `delay` that was declared",
     "contexts hindsight": "with contexts the regret in hindsight is not covered",
     "contexts range": "with contexts a learned range is not covered",
+    "contexts penalties": "with contexts penalties that fall with time are not covered",
+    "contexts offered": "with contexts rounds among some of the actions are not covered",
     "contexts sampled": "with contexts a sampled covariance is not covered",
     "contexts at once": "not covered with contexts: {count} decisions were made at once",
     "contexts after": "not covered with contexts: {count} {losses} came, or will come, after a further decision",

@@ -117,8 +117,6 @@ def test_snapshots_and_params():
         (lambda: stock([[1, 0], [1], [1], [1]]), r"`allowed` must be truth values"),
         (lambda: stock(np.eye(4, 5, k=2) == 1), "`allowed` must leave an action in every context, got none in row 3"),
         (lambda: learner_of(stock(MASKS[:, :4])), "`allowed` of `contexts` must have 5 columns.*got 4"),
-        (lambda: learner_of(stock(), horizon=None), "each context has a learner of its own"),
-        (lambda: learner_of(kl.Contexts(["a"], allowed=[[1, 0, 0, 0, 1]])), "one context is given"),
         (
             lambda: kl.InsuredBandit(PRICES, kl.Gaussian(0.5), horizon=500, loss_range=(0, 1), contexts=stock()),
             "where a policy is insured",

@@ -9,10 +9,11 @@ import pytest
 
 import koloss as kl
 from koloss.errors import NoDistribution, UnknownDecision
+from koloss.learners.bandit.context_search import pairs_engine
+from koloss.learners.bandit.contexts import Pairs
 from koloss.learners.bandit.exp2 import Exp2
-from koloss.learners.bandit.pairs import in_context, pairs_engine
+from koloss.learners.bandit.pairs import in_context
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.bandit.shared import SharedExp2
 from tests.support import inside
 from tests.support.statistics import agrees, by_counts, differs
 
@@ -229,14 +230,14 @@ def test_the_engine_of_pairs_with_one_context_is_that_of_points():
     plain = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), rng=0, **said)
     np.testing.assert_array_equal(pairs.features, plain.engine.features)
     np.testing.assert_array_equal(pairs.capped.laws[0], plain.engine.weights)
-    exp2 = SharedExp2(pairs, horizon=500, batch=plain.batch)
+    exp2 = Pairs(pairs, horizon=500, batch=plain.batch)
     rng, other = (
         np.random.default_rng(5),
         Exp2(plain.engine, horizon=500, batch=plain.batch),
     )
     same = np.random.default_rng(5)
     for k in range(60):
-        epoch, drawn = exp2.draw_in(0, rng)
+        epoch, drawn = exp2.draw(None, rng, None, 0)
         plain_epoch, plain_drawn = other.draw(None, same)
         assert drawn.keys == plain_drawn.keys
         loss = 0.5 + 0.4 * np.sin(k + drawn.index)
@@ -373,7 +374,7 @@ def test_contexts_and_actions_of_spaces():
         ({"count": 2, "context": 0}, "`context` must be a sequence of 2"),
         ({"count": 2, "context": [0, 1, 2]}, "`context` must be a sequence of 2"),
         ({"count": 2, "context": [0, 9]}, "`context` must be a row from 0 to 3"),
-        ({"context": 0, "allowed": [0]}, "`allowed` must be left out"),
+        ({"context": 0, "allowed": []}, "`allowed` must"),
     ],
 )
 @pytest.mark.parametrize("law", [LAWS["skew"], None])
@@ -403,27 +404,33 @@ def test_a_context_is_needed_to_know_a_law_or_the_best_action():
     "settings, message",
     [
         ({"contexts": None}, "`context_kernel` must be left out without `contexts`"),
-        ({"ridge": 0.1, "horizon": None}, "`ridge` must be 'auto' or 0 with several contexts that"),
-        ({"prior": np.full(5, 0.2)}, "`prior` must be None with several contexts"),
-        ({"shares": {0: (0.1, 1)}}, "`shares` must be None with several contexts"),
-        ({"regret": "hindsight"}, "`regret` must be 'pseudo' with several contexts"),
-        ({"tuning": "paper"}, "`tuning` must be 'sharp' with several contexts"),
-        ({"covariance": "sampled"}, "`covariance` must be 'exact' with several contexts"),
-        ({"loss_range": "learn"}, "`loss_range` must be an interval with several contexts"),
-        ({"loss_class": "any"}, "`loss_class` must be 'general' or 'rank-one' with several"),
-        (
-            {"contexts": kl.Contexts([1, 2]), "batch": 4},
-            "`batch` must be 'auto' or 1 with several contexts",
-        ),
-        (
-            {"contexts": kl.Contexts([1, 2]), "delay": 4},
-            "`delay` must be 0 with several contexts, got 4",
-        ),
+        ({"tuning": "paper"}, "`tuning` must be 'sharp' with several contexts.*paper has no"),
+        ({"prior": np.full(5, 0.2)}, "`prior` must be None where .* without `weights` each has"),
+        ({"shares": {0: (0.1, 1)}}, "`shares` must be None where .* share what they learn"),
+        ({"regret": "hindsight"}, "`regret` must be 'pseudo' where"),
+        ({"covariance": "sampled"}, "`covariance` must be 'exact' where"),
+        ({"outside": "clip"}, "`outside` must be 'raise' where"),
+        ({"loss_range": "learn"}, "`loss_range` must be an interval where"),
+        ({"loss_class": "any"}, "`loss_class` must be 'general' or 'rank-one' where"),
     ],
 )
-def test_settings_for_which_nothing_is_proved_are_refused(settings, message):
+def test_what_cannot_be_shared_is_refused_with_what_to_do_instead(settings, message):
     with pytest.raises(ValueError, match=message):
         learner_of(**settings)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda learner: learner.ask(context=0, allowed=[0]),
+        lambda learner: learner.withdraw(0),
+        lambda learner: learner.guarantee(loss_norm=2.0),
+        lambda learner: learner.guarantee(misfit=0.1),
+    ],
+)
+def test_one_learner_for_all_pairs_says_what_it_does_not_do(call):
+    with pytest.raises(ValueError, match="where contexts share what they learn: without `weights`"):
+        call(learner_of())
 
 
 def test_kinds_are_checked():
@@ -431,8 +438,6 @@ def test_kinds_are_checked():
         learner_of({})
     with pytest.raises(TypeError, match="`context_kernel` must be a Kernel"):
         learner_of(context_kernel=0.5)
-    with pytest.raises(ValueError, match="`loss_norm` must be left out with several contexts"):
-        learner_of().guarantee(loss_norm=2.0)
     learner = learner_of()
     decision = learner.ask(context=0)
     learner.tell(decision, 0.5)

@@ -48,8 +48,7 @@ def without_units(settings: BanditSettings) -> BanditSettings:
         return _with(
             settings, rescaled(kernel, lower, upper, maps=closed_under(kernel, constant=constant))
         )
-    shared = settings.manner not in ("alone", "apart")
-    if shared and finite_size(other, contexts.dimension) is not None:
+    if settings.shared and finite_size(other, contexts.dimension) is not None:
         constant = False  # of each factor, that is: the losses of contexts have one in common
     kernel = rescaled(kernel, lower, upper, maps=closed_under(kernel, constant=constant))
     if other is not None:
