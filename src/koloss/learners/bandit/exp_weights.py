@@ -135,7 +135,8 @@ class BanditExpWeights(OnBall):
         What is known of a round before an action is chosen: `ask(context=...)` (theory F6). The regret is then against the best
         mapping from contexts to actions. Where they have `weights` and there is a horizon, contexts are drawn independently by
         these weights, and all of them learn from every loss; the ridge is then on features of pairs, chosen for the weights.
-        Otherwise each context has a learner of its own, without a ridge, and contexts may come in any order.
+        Otherwise contexts may come in any order, and each has a learner of its own that does all that one without contexts does.
+        A context may allow some of the actions (`kl.Contexts(allowed=...)`). One context is no context.
     context_kernel : Kernel or "pairs", optional
         On contexts, to be multiplied by `kernel`: how much they have in common. "pairs": `kernel` itself takes rows that hold the
         coordinates of a context and then those of an action. By default two labels have a half in common, coordinates get
