@@ -285,15 +285,15 @@ class OnePerContext:
         offered = awake is not None or bool(totals)
         planned = first.problem.delay
         in_time = not played.late or 0 < played.longest_delay <= planned
-        doubts = {
-            "contexts one by one": self.horizon is not None and (played.at_once or not in_time),
-            "contexts hindsight": first.problem.hindsight,
-            "contexts range": self.range.learned or played.outside,
-            "contexts sampled": first.is_sampled,
-            "contexts penalties": first.schedule is not None,
-            "contexts offered": offered,
-        }
-        notes = [note(key) for key, doubted in doubts.items() if doubted]
+        doubts = [
+            (note("contexts one by one"), self.horizon and (played.at_once or not in_time)),
+            (note("contexts hindsight"), first.problem.hindsight),
+            (note("contexts range"), self.range.learned or played.outside),
+            (note("contexts sampled"), first.is_sampled),
+            (note("contexts penalties"), first.schedule is not None),
+            (note("contexts offered"), offered),
+        ]
+        notes = [one for one, doubted in doubts if doubted]
         promise = replace(
             words,
             theorems=promise.theorems,

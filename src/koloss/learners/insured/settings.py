@@ -31,8 +31,13 @@ PLAYED: dict[str, tuple[Any, ...]] = {
     "batch": ("auto", 1),
     "grow": (False,),
     "ridge": ("auto", 0),
+    "shares": (None,),
+    "design": ("john",),
+    "regret": ("pseudo",),
+    "outside": ("raise",),
+    "proxy": (None, "pivoted_cholesky", "kernel_pca"),
 }
-"""What settings may be with several contexts, beside those of `BanditExpWeights`."""
+"""What settings may be with several contexts."""
 
 GROWN: dict[str, tuple[Any, ...]] = {
     "ridge": ("auto", 0),
@@ -154,6 +159,8 @@ class InsuredSettings(Settings):
             )
             raise ValueError(f"`actions` {rule}, got {self.actions!r}")
         self._check_among(PLAYED, "with several contexts")
+        if self.loss_range == "learn":
+            raise ValueError("`loss_range` must be an interval with several contexts, got 'learn'")
 
     def _check_among(self, rules: Mapping[str, tuple[Any, ...]], where: str) -> None:
         """Refuse settings that are none of those that can be played."""
