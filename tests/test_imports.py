@@ -34,10 +34,10 @@ ALONE = {"guarantees": {"core.text"}}
 """Packages with nothing before them, and the modules that they import all the same."""
 
 LEARNERS = """
-reading, losses, sharing, params, waiting < ledger, settings < base, snapshots < bandit < insured
-reading, losses, sharing, params, waiting < ledger, settings < base, snapshots < full
+losses, sharing, params, waiting < ledger, settings < base < bandit < insured
+losses, sharing, params, waiting < ledger, settings < base < full
 """
-"""The same inside `learners`, where all but the last three are modules; `base` and `snapshots` may need each other."""
+"""The same inside `learners`, where all but the last three are modules."""
 
 
 @cache
@@ -181,9 +181,7 @@ def against_the_order_of_learners(root: Path) -> list[str]:
             continue
         source, target = (module.split(".")[1:2] for module in (edge.source, edge.target))
         if not target or (
-            source != target
-            and target[0] not in allowed.get(source[0], ())
-            and not {source[0], target[0]} <= {"base", "snapshots"}
+            source != target and target[0] not in allowed.get(source[0], ())
         ):  # `koloss.learners` imports them all
             wrong.append(str(edge))
     return wrong
@@ -261,7 +259,7 @@ GOOD = {
     "kernels/__init__.py": "from koloss.actions import Actions\n",
     "learners/__init__.py": "from koloss.learners.insured import bandit\n",
     "learners/base.py": "def late():\n    from koloss.learners import sharing\n",
-    "learners/sharing.py": "from koloss.learners.base import late\n",
+    "learners/sharing.py": "",
     "learners/bandit/__init__.py": "from koloss.learners.base import late\n",
     "learners/insured/__init__.py": "from koloss.learners.bandit import late\n",
     "learners/full/__init__.py": "from koloss.kernels import Kernel\n",

@@ -99,7 +99,7 @@ def test_looking_changes_nothing(kind):
         assert player.state()["digest"] == before
         assert np.all(kl.Ball(2).contains(X))
         assert p.sum() == pytest.approx(1)
-        assert player.state()["rng"] == twin.state()["rng"]
+        assert player.state()["learner"]["_rng"] == twin.state()["learner"]["_rng"]
         loss = random(t)
         mine, theirs = player.ask(), twin.ask()
         np.testing.assert_array_equal(mine.action, theirs.action)

@@ -144,10 +144,15 @@ def test_looking_changes_nothing(case):
 # Calls in all shapes.
 
 
+def learned(learner):
+    """All numbers of a snapshot but those of the ledger and the coins, in order."""
+    state = learner.state()["learner"]
+    return numbers({name: state[name] for name in state if name not in ("ledger", "_rng")})
+
+
 def numbers(data):
-    """All numbers of a snapshot, in order."""
     if isinstance(data, dict):
-        return [x for key in sorted(data) for x in numbers(data[key])]
+        return [x for key in sorted(data) for x in numbers(data[key]) if key != "same"]
     if isinstance(data, (list, tuple)):
         return [x for part in data for x in numbers(part)]
     if isinstance(data, np.ndarray):
@@ -193,7 +198,7 @@ def test_calls_of_all_shapes_are_the_same(case):
             plain.tell(decision, case.loss(decision.action, decision.id))
         tell_in_some_shape(shaped, case, [shaped.ask(count) for count in counts], rng)
     assert (shaped.ledger.made, shaped.ledger.heard) == (plain.ledger.made, plain.ledger.heard)
-    a, b = (numbers(learner.state()["learner"]) for learner in (plain, shaped))
+    a, b = (learned(learner) for learner in (plain, shaped))
     np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-9)
 
 
@@ -410,7 +415,7 @@ def test_a_loss_that_comes_very_late_is_used_as_if_its_law_had_been_kept(name, m
         for entry in small.ledger
     ]
     assert any(kept)
-    a, b = (numbers(learner.state()["learner"]) for learner in (whole, small))
+    a, b = (learned(learner) for learner in (whole, small))
     np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-9)
 
 

@@ -8,6 +8,8 @@ import json
 import os
 import pickle
 import stat
+import subprocess
+import sys
 import tracemalloc
 import zipfile
 from contextlib import suppress
@@ -36,6 +38,15 @@ def test_resume_is_exact(any_case, tmp_path):
     rest, expected = play(any_case, again, 12, start=12), play(any_case, halves, 12, start=12)
     assert rest == expected
     assert same(again.state(), halves.state())
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", ["bandit, ball", "exp weights, ball", "exp weights, box"])
+def test_a_process_that_has_loaded_nothing_reads_a_snapshot(name, tmp_path):
+    kl.save_state(tmp_path / "state.npz", state_of(name))
+    kind = LEARNERS[name].kind.__name__
+    read = f"import koloss as kl; kl.{kind}.from_state(kl.load_state('state.npz')).ask()"
+    subprocess.run([sys.executable, "-c", read], cwd=tmp_path, check=True)
 
 
 @pytest.mark.slow
@@ -70,6 +81,7 @@ def test_snapshot_is_plain_data_and_a_copy(case):
         assert leaf is None or isinstance(leaf, (str, int, float, bool, np.ndarray)), type(leaf)
         assert not isinstance(leaf, np.ndarray) or leaf.dtype.kind in "fiub"
     plain = json.dumps(state, default=np.ndarray.tolist)
+    assert '"described"' not in plain
     play(case, learner, 5, start=12)
     play(case, type(learner).from_state(state), 5, start=12)
     assert json.dumps(state, default=np.ndarray.tolist) == plain
@@ -154,6 +166,7 @@ FORGERIES = [
     (THETA, lambda a: a.astype(complex), "must hold numbers, got"),
     (THETA, np.zeros((0, 10**9)), "must have sides of at most"),
     (THETA, [0.0], "must be of type Vector"),
+    (THETA, np.ones(2), "θ must have"),
     ("learner._rng.rng.bit_generator", "seed", "`bit_generator` must be one of .* got 'seed'"),
     ("learner._rng.rng.state.inc", 4, "`inc` must be odd, got 4"),
     ("learner._rng.rng.has_uint32", 9, "`has_uint32` must be 0 or 1, got 9"),
@@ -167,7 +180,8 @@ def test_forged_states_are_refused(path, value, message):
 
 
 def test_what_was_forged_and_is_legal_raises_our_errors_alone():
-    learner = kl.BanditExpWeights.from_state(forged(state_of("bandit"), THETA, np.ones(2)))
+    features = "learner.ledger.Ledger.current.Epoch.whole.PointsEngine.features"
+    learner = kl.BanditExpWeights.from_state(forged(state_of("bandit"), features, lambda a: a[:3]))
     with pytest.raises(SnapshotError, match="snapshot of this learner does not hold together"):
         play(LEARNERS["bandit"], learner, 20)
     with pytest.raises(TypeError, match="`count` must be"):

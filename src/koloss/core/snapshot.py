@@ -147,7 +147,7 @@ class Declared(NamedTuple):
             return True
         if type(value) is np.ndarray:
             form = value.dtype.kind, value.ndim
-            return any(form in ((kind, axes or form[1]),) for kind, axes in self.arrays)
+            return any(form == (kind, axes or form[1]) for kind, axes in self.arrays)
         return type(value) is bool and bool in self.kinds
 
 

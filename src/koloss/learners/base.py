@@ -562,8 +562,13 @@ class Learner(abc.ABC, Generic[S, L]):
             a learner that plays oddly, or whose calls raise this error.
         """
         data = unseal(cls.__name__, state)
+        cls._know_all()
         learner: Self = fill(cls.__new__(cls), data.get("learner"))
         return learner
+
+    @classmethod
+    def _know_all(cls) -> None:
+        """Load what is loaded late elsewhere, so that its classes are known."""
 
     def _restored(self) -> None:
         self._suspected = True

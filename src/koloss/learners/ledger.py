@@ -213,7 +213,9 @@ class Ledger(Generic[L]):
         """Put what was recorded of the latest decisions, from `first` on, in the place of what was drawn."""
         batch = self._waiting.batch(first)
         if batch is not None:
-            batch.keys = np.array(keys) if type(batch.keys) is np.ndarray else keys  # type: ignore[assignment, redundant-expr, unreachable]
+            drawn: Any = batch.keys
+            recorded: Any = np.array(keys) if isinstance(drawn, np.ndarray) else keys
+            batch.keys = recorded
         else:
             self._waiting.change(self.entry(first)._replace(key=keys[0]))
 

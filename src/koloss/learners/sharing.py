@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -42,34 +41,6 @@ def locked(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any
     return alone
 
 
-ARGUMENTS = frozenset(
-    [
-        "decision",
-        "loss",
-        "count",
-        "context",
-        "allowed",
-        "ids",
-        "before",
-        "rows",
-        "actions",
-        "rounds",
-        "printed",
-        "loss_norm",
-        "misfit",
-        "confidence",
-        "realised",
-        "loss_range",
-        "rng",
-        "printed",
-        "contexts",
-        "shares",
-        "policy",
-    ]
-)
-"""Names of what those who call a learner give it."""
-
-
 class Suspicious:
     """The lock of a learner that was made from a snapshot: what fails within is put down to the snapshot, unless it names an argument."""
 
@@ -82,10 +53,9 @@ class Suspicious:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._lock.release()
-        if not isinstance(error, Exception) or isinstance(error, KolossError):
+        if not isinstance(error, Exception) or isinstance(error, (KolossError, MemoryError)):
             return
-        named = re.match(r"`(\w+)`", str(error))
-        if isinstance(error, (TypeError, ValueError)) and named and named[1] in ARGUMENTS:
+        if isinstance(error, (TypeError, ValueError)) and "`" in str(error):  # of an argument
             return
         raise SnapshotError(
             f"the snapshot of this learner does not hold together: {error!r}"

@@ -83,6 +83,10 @@ class Batch(Sequence[Entry[L]]):
         self.size = len(keys)
         self.left = None
 
+    def _restored(self) -> None:
+        if self.size != len(self.keys):  # which would be gone through
+            raise ValueError(f"a batch must have {len(self.keys)} decisions, got {self.size}")
+
     def __len__(self) -> int:
         return self.size
 

@@ -236,7 +236,7 @@ def test_a_snapshot_is_a_copy_of_the_policys_state():
     play(learner, kind, 3)
     state = learner.state()
     play(learner, kind, 3)
-    assert len(state["learner"]["_policy"]["UserPolicy"]["_own"]) == 3
+    assert len(state["learner"]["_policy"]["UserPolicy"]["_own"]["own"]) == 3
     resumed(state, policy=Always(3))  # not damaged
 
 

@@ -81,6 +81,14 @@ class BallEngine(Engine):
 
     place: ClassVar[tuple[str, ...]] = ("ball",)
 
+    def _restored(self) -> None:
+        d = self.dimension
+        rank = d * (d + 1) // 2 * self.quadratic + d + self.intercept
+        if d < 1 or self.problem.rank != rank:
+            raise ValueError(
+                f"a ball of dimension {d} must have {rank} features, got {self.problem.rank}"
+            )
+
     @property
     def actions(self) -> Ball:
         """The ball."""

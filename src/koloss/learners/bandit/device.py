@@ -34,6 +34,7 @@ BROUGHT = 2**20
 class DeviceLaw(PointsLaw):
     """p of an epoch on the device, and on the host the factor of Σ and what was drawn."""
 
+    cdf: Cached = None  # what its device draws from
     drawn: Cached = None  # uniform numbers, actions and their probabilities: those drawn ahead
     rows: Cached = None  # actions whose features are on the host, ...
     phi: Cached = None  # ... and these features
@@ -282,4 +283,4 @@ class DeviceEngine(PointsEngine):
             law.bonus = vector(law.bonus) if fused is None else fused.single(law.bonus)
         if isinstance(law.p, np.ndarray):
             law.p = vector(law.p) if fused is None else fused.single(vector(law.p))
-            law.cdf = vector(law.cdf) if fused is None else fused.law(law.p)
+            law.cdf = self._sums_of(law.p)

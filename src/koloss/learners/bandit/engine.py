@@ -138,10 +138,6 @@ class Engine(abc.ABC):
         """The engine of round t."""
         return self
 
-    def at_level(self, level: int) -> Self:
-        """The engine of a level of the schedule."""
-        return self
-
     @abc.abstractmethod
     def rates_at(self, t: int) -> tuple[float, float]:
         """η and γ of round t."""

@@ -563,8 +563,12 @@ class Exp2:
         return within_shares(promise, engine)
 
     def _restored(self) -> None:
-        """Make again what a snapshot leaves out."""
+        """Make again what a snapshot leaves out; what is learned must be as long as its engine says, which bounds the work."""
         self.at_play = self.engine if self.epoch is None else self.epoch.engine
+        if len(self.theta) != self.at_play.coordinates:
+            raise ValueError(
+                f"θ must have {self.at_play.coordinates} numbers, got {len(self.theta)}"
+            )
         if self.credit is not None:
             self.credit = finite(self.at_play).as_credit(to_numpy(self.credit))
         if self.tally.credit is not None:

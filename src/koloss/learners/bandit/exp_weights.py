@@ -511,3 +511,7 @@ class BanditExpWeights(OnBall):
 
     def _printed(self, rounds: int) -> Guarantee | None:
         return printed_by(self._exp2, self.settings, self.ledger)
+
+    @classmethod
+    def _know_all(cls) -> None:
+        import koloss.learners.bandit.ball  # noqa: F401

@@ -35,10 +35,6 @@ from koloss.learners.ledger import Drawn
 Floats = NDArray[np.float64]
 
 
-SINGLE = 1e-3
-"""How far the leverage of features in single precision may be from what is proved of it."""
-
-
 class Cache(dict[Any, Any]):
     """What is kept for when it comes again. It can be made again, so a copy has none."""
 
@@ -303,10 +299,6 @@ class PointsEngine(Engine):
         moved = replace(self, columns=columns, weights=weights, problem=problem, level=level)
         return replace(moved, leverage=leverage)
 
-    def at_level(self, level: int) -> Self:
-        """The engine of a level of the schedule."""
-        return self if self.schedule is None else self.at(self.schedule.first_round(level))
-
     @property
     def cap(self) -> float:
         """The largest leverage that exploration may leave: that of the first round of a level, where there are levels."""
@@ -335,7 +327,7 @@ class PointsEngine(Engine):
         return self.problem.log_prior, {"net": self.net * rounds}
 
     def settle(self, law: Any) -> None:
-        if law.p is not None and not isinstance(law.cdf, np.ndarray):  # which a device knows
+        if law.p is not None and law.cdf is None:  # it was on a device
             law.cdf = cumulative(law.p)
 
 

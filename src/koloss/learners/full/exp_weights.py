@@ -358,6 +358,10 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             return equally_good(rounds)
         return paper.exp_weights(self._said, rounds, self.game.width)
 
+    @classmethod
+    def _know_all(cls) -> None:
+        import koloss.samplers.lookup  # noqa: F401
+
 
 def _prior(game: Game, prior: Any) -> tuple[Any, float]:
     """-log p₁, None where it is uniform on a compact set, and log(1/p₁) or how far that varies, at most."""

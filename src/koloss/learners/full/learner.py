@@ -123,15 +123,6 @@ class Game:
             raise LossOutOfBounds(f"`loss` {rule}, got {highest - lowest:.6g}")
         return values
 
-    def check_family(self, loss: Loss) -> None:
-        """Refuse a loss that is not in the kernel's own form, whatever its size."""
-        self._check_dimension(loss)
-        if type(self.kernel.own_loss(loss)) is not type(loss):
-            raise TypeError(f"`loss` must be one of {self.kernel!r}, got {type(loss).__name__}")
-        for name, part in loss.parts().items():
-            if hasattr(part, "shape") and not np.abs(to_numpy(part)).max(initial=0) <= LARGEST:
-                raise ValueError(f"`{name}` must be at most {LARGEST:g}, got more")
-
     def _check_dimension(self, loss: Loss) -> None:
         d = self.actions.dimension
         if loss.dimension != d:

@@ -147,6 +147,7 @@ class FirstLook(Pending):
 
 
 @kept
+@dataclass(eq=False)
 class Growth:
     """The state of a set that grows: its slots, the map to features, and when it grows next."""
 
@@ -154,22 +155,10 @@ class Growth:
     landmarks: Landmarks | Explicit  # of the insurance's features
     whitening: tuple[Floats, ...]  # from these and a constant to those of each engine
     limit: float  # largest r(x) of a newcomer
-    filled: int  # slots taken
+    filled: int = 0  # slots taken
     due: int = FIRST  # losses at which the set grows next
 
-    def __init__(
-        self,
-        settings: InsuredSettings,
-        landmarks: Landmarks | Explicit,
-        whitening: tuple[Floats, ...],
-        limit: float,
-    ) -> None:
-        self.settings, self.landmarks, self.whitening, self.limit = (
-            settings,
-            landmarks,
-            whitening,
-            limit,
-        )
+    def __post_init__(self) -> None:
         self.filled = self.plan.lasting
 
     @property

@@ -5,11 +5,12 @@ from __future__ import annotations
 import abc
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from koloss.core.snapshot import Described, kept, seal
+from koloss.core.snapshot import FORMS, Described, kept, seal
 from koloss.errors import PolicyError
 from koloss.learners.insured.exploration import lowest, smallest
 from koloss.learners.insured.pending import Pending
@@ -138,6 +139,16 @@ class Missing:
     hear = propose
 
 
+@dataclass(frozen=True)
+class OwnState:
+    """A policy's own state, which is written and read as it is."""
+
+    state: Any
+
+
+FORMS["own"] = (OwnState, lambda own: own.state, OwnState)
+
+
 @kept
 class UserPolicy:
     """A policy of the user's; whatever it does wrong becomes a `PolicyError`."""
@@ -145,7 +156,7 @@ class UserPolicy:
     count: int
     _next: Any = None  # a proposal that has been looked at and not played
     _offered: Any = None
-    _own: Any = None  # the policy's own state, as it was when it was last asked
+    _own: OwnState | None = None  # the policy's own state, as it was when it was last asked
 
     def __init__(self, policy: Policy, count: int) -> None:
         self.policy, self.count = policy, count
@@ -192,16 +203,16 @@ class UserPolicy:
         if hasattr(self.policy, "state"):
             own = copy.deepcopy(self._call("state", self.policy.state))
             self._call("state", lambda: seal("policy", {"own": own}))  # plain data can be sealed
-            self._own = own
+            self._own = None if own is None else OwnState(own)
 
     def _restored(self) -> None:
-        self.policy = Missing(self._own)
+        self.policy = Missing(None if self._own is None else self._own.state)
 
     def give(self, policy: Any) -> None:
         """The policy of a snapshot, in the object given for it."""
         own, self.policy = self._own, policy
         if own is not None and callable(getattr(policy, "restore", None)):
-            self._call("restore", lambda: policy.restore(own))
+            self._call("restore", lambda: policy.restore(own.state))
         if self._offered is not None:
             self.offer(self._offered)
 

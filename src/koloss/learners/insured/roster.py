@@ -33,22 +33,20 @@ def explore(
 class Masks:
     """How policies explored of late in requests among some of the actions."""
 
-    def __init__(self) -> None:
-        self._restored()
+    _made: dict[int, Exploration]  # rounds that wait share them, after a snapshot as before
 
-    def _restored(self) -> None:
-        self._made: dict[bytes, Exploration] = {}
+    def __init__(self) -> None:
+        self._made = {}
 
     def find(self, mask: Bools, engine: PointsEngine, era: int) -> Exploration:
         """One that was made in this era, or a new one."""
-        key = mask.tobytes()
-        found = self._made.get(key)
-        if found is None or found.era != era:
-            # Numbered by what it is, so that a learner that has kept it and one that makes it again agree.
-            digest = hashlib.sha256(b"%d " % era + key).digest()
-            number = MASKED + int.from_bytes(digest[:6], "big")
+        # Numbered by what it is, so that a learner that has kept it and one that makes it again agree.
+        digest = hashlib.sha256(b"%d " % era + mask.tobytes()).digest()
+        number = MASKED + int.from_bytes(digest[:6], "big")
+        found = self._made.get(number)
+        if found is None:
             found = explore(engine, mask, number, era, mask)
             if len(self._made) >= MASKS_KEPT:
                 self._made.clear()
-            self._made[key] = found
+            self._made[number] = found
         return found
