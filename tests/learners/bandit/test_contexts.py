@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -443,3 +445,13 @@ def test_kinds_are_checked():
     learner.tell(decision, 0.5)
     with pytest.raises(UnknownDecision):
         learner.tell(decision, 0.5)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("law", [LAWS["skew"], None])
+def test_a_process_that_has_loaded_nothing_reads_a_snapshot(law, tmp_path):
+    learner = learner_of(kl.Contexts(segments().X, law))
+    learner.ask(context=1)
+    kl.save_state(tmp_path / "state.npz", learner.state())
+    read = "kl.BanditExpWeights.from_state(kl.load_state('state.npz')).ask(context=0)"
+    subprocess.run([sys.executable, "-c", f"import koloss as kl; {read}"], cwd=tmp_path, check=True)

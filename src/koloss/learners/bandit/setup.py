@@ -16,6 +16,7 @@ from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.arms import arms_engine
 from koloss.learners.bandit.assumed import assumed
 from koloss.learners.bandit.candidates import Candidate, choose
+from koloss.learners.bandit.contexts import Pairs
 from koloss.learners.bandit.coordinates import without_units
 from koloss.learners.bandit.doubts import doubts, warn_of_cost, warn_of_size, warn_of_span
 from koloss.learners.bandit.engine import Engine
@@ -63,7 +64,6 @@ def player_for(settings: BanditSettings) -> Exp2 | OnePerContext:
     kind = Exp2
     if settings.shared:
         from koloss.learners.bandit.context_search import pairs_engine
-        from koloss.learners.bandit.contexts import Pairs
 
         settings, kind = without_units(settings), Pairs
         engine = pairs_engine(settings)
