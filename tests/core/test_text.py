@@ -126,7 +126,7 @@ def test_guarantee(monkeypatch):
     monkeypatch.setitem(wording.THEOREMS, "A3", HOSTILE)
     terms = {"variance": 123.4, HOSTILE: 1.5, "delay": 0.0}
     form = {"form": HOSTILE}
-    assumptions = (clause("form", True, **form), clause("mixed", False), clause("unmoved"), clause("span", "so far", up_to=", up to a constant"))  # fmt: skip
+    assumptions = (clause("form", True, **form), clause("mixed", False), clause("late order"), clause("span", "so far", up_to=", up to a constant"))  # fmt: skip
     guarantee = Guarantee(("A3",), 1000, terms, 100.0, assumptions, remarks=(note("alarm", alarm=HOSTILE),))  # fmt: skip
     words = check(inside.html(guarantee))
     assert words.count(HOSTILE) == 4

@@ -326,7 +326,7 @@ class Requests(Calls):
             "a law": lambda: learner.distribution_for(bad),
             "the best": lambda: learner.recommend(bad),
             "none": learner.ask,
-            "a mask": lambda: learner.ask(context=good, allowed=[0]),
+            "a mask": lambda: learner.ask(context=good, allowed=[]),
         }
         if bad is None:
             del calls["the best"]

@@ -111,6 +111,7 @@ def separate(
     n: int,
     trivial: float,
     rates: Sequence[float] | None = None,
+    batch: int = 1,
 ) -> Guarantee:
     """One learner per context, whatever the order of the contexts.
 
@@ -128,6 +129,8 @@ def separate(
         What no player can exceed: n times the width of the losses' range.
     rates : sequence of float, optional
         η_c, where they are fixed.
+    batch : int, default 1
+        Most rounds of an epoch in a context, at such rates.
 
     Examples
     --------
@@ -150,10 +153,12 @@ def separate(
             )
     else:
         played = list(zip(games, rates, kappas, strict=True))
-        rounds = [_round(game, eta, kappa) for game, eta, kappa in played]
+        rounds = [_round(game, eta, kappa, batch) for game, eta, kappa in played]
         dearest = max(rounds, key=lambda one: math.fsum(one.values()))
         terms = {name: n * value for name, value in dearest.items()}
         terms["prior"] = math.fsum(game.log_prior / eta for game, eta, _ in played)
+        if "hindsight" in terms:  # the union over all actions, once more
+            terms["hindsight"] += terms["prior"]
     theorem = "F6.7" if rates is None else "F6.11"
     return Guarantee((theorem,), n, terms, trivial, comparator="mapping")
 
@@ -192,12 +197,17 @@ def added(each: Sequence[Guarantee], anytime: Guarantee | None, *, late: bool) -
     )
 
 
-def _round(game: BanditProblem, eta: float, kappa: float) -> dict[str, float]:
+def _round(game: BanditProblem, eta: float, kappa: float, batch: int) -> dict[str, float]:
     """What one round costs at fixed rates, by name."""
+    names = ["exploration", "variance", "bias"]
+    names += ["delay"] * (game.delay > 0) + ["sampling"] * (game.shrink > 0)
     if game.log_prior == 0:
-        return {"exploration": 0.0, "variance": 0.0, "bias": 0.0}
-    terms = game.terms(eta, kappa, rounds=1)
-    return {name: float(terms[name]) for name in ("exploration", "variance", "bias")}
+        return dict.fromkeys(names, 0.0)
+    terms = game.terms(eta, kappa, rounds=1, b=batch)
+    costs = {name: float(terms[name]) for name in names}
+    if game.hindsight:
+        costs["hindsight"] = float(terms["hindsight"] - game.log_prior / eta)
+    return costs
 
 
 def _spread(values: Sequence[float], power: float, n: int) -> float:

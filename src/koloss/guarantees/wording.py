@@ -241,6 +241,8 @@ NOTES = {
     "contexts too late": "{losses} that came after their epoch are covered only up to a `delay` that was declared",
     "contexts hindsight": "with contexts the regret in hindsight is not covered",
     "contexts range": "with contexts a learned range is not covered",
+    "contexts penalties": "with contexts penalties that fall with time are not covered",
+    "contexts offered": "with contexts rounds among some of the actions are not covered",
     "contexts sampled": "with contexts a sampled covariance is not covered",
     "departures": "departures: q₁ is the prior, features are not centred, the design is G-optimal",
     "printed": "guarantee(printed=False) gives what is proved for the same parameters",

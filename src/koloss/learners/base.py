@@ -504,7 +504,7 @@ class Learner(abc.ABC, Generic[S, L]):
         learner: Any = self
         seen = learner.diagnostics
         values = getattr(seen, "estimated_losses", None)
-        if values is None or values.shape[-1] == 1:
+        if values is None or values.shape[-1] == 1 or promise.comparator == "mapping law":
             return promise
         if promise.unit and not promise.seen:  # estimates are in a unit that is not known yet
             return promise

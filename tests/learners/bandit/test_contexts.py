@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -326,10 +328,34 @@ def test_a_context_is_needed_to_know_a_law_or_the_best_action():
         _ = learner.distribution
     with pytest.raises(ValueError, match="`context` must be given"):
         learner.recommend()
-    with pytest.raises(ValueError, match="`loss_norm` must be left out with several contexts"):
+    with pytest.raises(ValueError, match="`loss_norm` must be left out where contexts share"):
         learner.guarantee(loss_norm=2.0)
     plain = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), horizon=9, rng=0)
     with pytest.raises(NoDistribution, match="without there is `distribution`"):
         plain.distribution_for(0)
     with pytest.raises(ValueError, match="`context` must be left out by a learner without"):
         plain.recommend(0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda learner: learner.ask(context=0, allowed=[0]),
+        lambda learner: learner.withdraw(0),
+        lambda learner: learner.guarantee(loss_norm=2.0),
+        lambda learner: learner.guarantee(misfit=0.1),
+    ],
+)
+def test_one_learner_for_all_pairs_says_what_it_does_not_do(call):
+    with pytest.raises(ValueError, match="where contexts share what they learn: without `weights`"):
+        call(learner_of())
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("law", [LAWS["skew"], None])
+def test_a_process_that_has_loaded_nothing_reads_a_snapshot(law, tmp_path):
+    learner = learner_of(kl.Contexts(segments().X, law))
+    learner.ask(context=1)
+    kl.save_state(tmp_path / "state.npz", learner.state())
+    read = "kl.BanditExpWeights.from_state(kl.load_state('state.npz')).ask(context=0)"
+    subprocess.run([sys.executable, "-c", f"import koloss as kl; {read}"], cwd=tmp_path, check=True)

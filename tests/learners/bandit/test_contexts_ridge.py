@@ -10,8 +10,7 @@ import pytest
 from scipy.optimize import minimize
 
 import koloss as kl
-from koloss.learners.bandit.context_designs import total
-from koloss.learners.bandit.pairs import pairs_engine
+from koloss.learners.bandit.context_search import pairs_engine, total
 from koloss.learners.bandit.settings import BanditSettings
 from tests.learners.bandit.test_contexts import (
     LAWS,

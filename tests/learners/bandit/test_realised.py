@@ -193,7 +193,7 @@ def test_contexts_add_up():
     learner = make(kl.Quadratic(), contexts=kl.Contexts(["a", "b"]))
     for t in range(30):
         learner.tell(learner.ask(context="ab"[t % 3 == 0]), (t % 5) / 5)
-    parts = [float(estimated_regrets(one).max()) for one in learner._player.each]
+    parts = [float(estimated_regrets(one).max()) for one in inside.exp2(learner).each]
     assert learner.guarantee(realised=True).total == pytest.approx(sum(parts))
 
 

@@ -12,7 +12,7 @@ they cannot upset the others (Lemma F6.2). A decision's key is the number cK + a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,13 +21,16 @@ from scipy.linalg.blas import dtrmv
 
 from koloss.core import linalg
 from koloss.core.random import invert
-from koloss.core.snapshot import Cached, Vector, kept
+from koloss.core.snapshot import Cached, Rows, Vector, kept
 from koloss.designs.contexts import CappedDesign
+from koloss.guarantees import Guarantee, contexts, promises
+from koloss.guarantees.base import note
+from koloss.learners.bandit.exp2 import Epoch, Exp2, Other, prove
 from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.base import Recommendation
 from koloss.learners.ledger import Drawn
 
 Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 
 @kept
@@ -177,3 +180,83 @@ class PairsEngine(PointsEngine):
     def size(self) -> str:
         C, K = self.shape
         return f"{C:,} contexts, {super().size.replace(f'{C * K:,} points', f'{K:,} points')}"
+
+
+@kept
+class Pairs(Exp2):
+    """Algorithm 1 on pairs, where every loss teaches all contexts: the context is given, and the action drawn."""
+
+    engine: PairsEngine
+    seen: Rows  # decisions in each context
+
+    def __init__(self, engine: Any, *, horizon: int | None, batch: int) -> None:
+        super().__init__(engine, horizon=horizon, batch=batch)
+        C, K = engine.shape
+        if self.credit is not None:
+            self.credit = np.zeros(C * K)
+        self.seen = np.zeros(C, dtype=np.int64)
+
+    def draw(
+        self, count: int | None, rng: Any, awake: Any = None, rows: Any = None
+    ) -> tuple[Epoch, Drawn]:
+        """An action for a context, or one for each of several contexts; these are an epoch of their own.
+
+        The law is made without a look at the contexts that it is for (assumption K).
+        """
+        epoch = self.epoch
+        if count is not None or self.is_over():
+            epoch = self._new_epoch(rng, None, at_once=count is not None and count > 1)
+        assert epoch is not None
+        drawn = self.engine.draw_in(epoch.law, rows, rng)
+        self._take(epoch, len(drawn.keys))
+        np.add.at(self.seen, rows, 1)
+        return epoch, drawn
+
+    def outlook(self, awake: Any = None, row: int | None = None) -> Floats:
+        """Probability of every action in the next single decision, in a context; without one in all, (C, K)."""
+        engine = self.engine
+        if self.is_over():
+            p = engine.mixture(self.theta, self.credit, *self.rates_now())
+        else:
+            assert self.epoch is not None
+            p = self.epoch.law.p.copy()
+        laws: Floats = engine.by_action(p)
+        return laws if row is None else laws[row]
+
+    def values(self) -> Floats:
+        """Estimated mean loss of every action in every context."""
+        scores = (self.engine.features @ self.theta).reshape(self.engine.shape)
+        means: Floats = scores / max(self.mass, 1.0) + self.engine.center
+        return means
+
+    def recommend(self, awake: Any = None, row: int | None = None) -> Recommendation:
+        """The best action by the estimates, in a context."""
+        assert row is not None
+        values = self.values()[row]
+        index = int(np.argmin(values))
+        loss = self.engine.sign * float(values[index])
+        if self.engine.slots is not None:
+            index = int(self.engine.slots[row, index])
+        return Recommendation(index, self.engine.points[index], loss, "estimated")
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        return self.seen
+
+    @property
+    def frequencies(self) -> Floats:
+        return self.engine.law_of_contexts[:, None]
+
+    def proved(
+        self, rounds: int, played: promises.Played, awake: Any = None, other: Other = None
+    ) -> Guarantee:
+        """Theorem F6, for contexts that are drawn."""
+        engine, problem = self.engine, self.engine.problem
+        if problem.log_prior == 0:
+            return promises.one_action(rounds)
+        promise = prove(engine, self.rates, self.batch, rounds, self.horizon, played, self.range)
+        promise = contexts.independent(promise, len(self.seen))
+        if played.late and not 0 < played.longest_delay <= problem.delay:
+            remarks = (*promise.remarks, note("contexts too late"))
+            return replace(promise, proved=False, remarks=remarks)
+        return promise

@@ -35,7 +35,7 @@ def without_units(settings: BanditSettings) -> BanditSettings:
     """The settings with kernels of coordinates from -1 to 1, where these may be mapped; applied twice it changes nothing more."""
     if has_units(settings):
         return settings
-    shared = settings.contexts is not None and settings.manner not in ("alone", "apart")
+    shared = settings.shared
     ground = Ground(settings.actions, settings.kernel, settings.contexts, settings.context_kernel)
     found = mapped(ground, constant=settings.loss_range is not None, shared=shared)
     if found.kernel is ground.kernel and found.context_kernel is ground.context_kernel:

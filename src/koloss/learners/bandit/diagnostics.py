@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.learners.bandit.exp2 import Exp2
+from koloss.learners.bandit.per_context import PerContext
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.realised import estimated_regret
 
@@ -59,37 +60,40 @@ class BanditDiagnostics:
 
 
 def diagnose(
-    exp2: Exp2, outstanding: int, awake: NDArray[np.bool_] | None = None
+    player: Exp2 | PerContext, outstanding: int, awake: NDArray[np.bool_] | None = None
 ) -> BanditDiagnostics:
-    """What is going on in a game of exponential weights, some of whose actions are awake."""
-    engine, epoch = exp2.engine, exp2.epoch
-    eta, gamma = exp2.rates_now() if epoch is None else (epoch.eta, epoch.gamma)
+    """What is going on in a game of exponential weights, some of whose actions are awake; in all contexts, where there are any."""
+    engine, epoch = player.engine, player.epoch
+    eta, gamma = player.rates_now() if epoch is None else (epoch.eta, epoch.gamma)
     drift = max_leverage = 0.0
     if epoch is not None:
-        drift = epoch.anchor_drift if epoch.over else exp2.drift(epoch)
+        assert isinstance(player, Exp2)
+        drift = epoch.anchor_drift if epoch.over else player.drift(epoch)
     estimated_losses = None
     if isinstance(engine, PointsEngine):
-        p = exp2.outlook(awake)
-        entropy = float(-np.sum(p[p > 0] * np.log(p[p > 0])))
-        estimated_losses = engine.sign * exp2.values()
+        p = player.outlook(awake)
+        entropy = -float(np.sum(player.frequencies * p * np.log(np.where(p > 0, p, 1.0))))
+        estimated_losses = engine.sign * player.values()
         if epoch is not None:
             max_leverage = float(np.max(epoch.engine.leverages(epoch.law)))
     else:
-        entropy = engine.entropy(exp2.next_law())  # type: ignore[attr-defined]  # of a ball
+        assert isinstance(player, Exp2)
+        entropy = engine.entropy(player.next_law())  # type: ignore[attr-defined]  # of a ball
         if epoch is not None:
             max_leverage = engine.problem.leverage / epoch.gamma
     return BanditDiagnostics(
-        epoch=exp2.epochs,
-        rounds=exp2.made,
-        heard=exp2.heard,
+        epoch=player.epochs,
+        rounds=player.made,
+        heard=player.heard,
         outstanding=outstanding,
-        late=exp2.late,
+        late=player.late,
         learning_rate=eta,
         exploration=gamma,
         drift=drift,
         entropy=entropy,
         max_leverage=max_leverage,
         estimated_losses=estimated_losses,
-        estimated_regret=estimated_regret([exp2]),
+        estimated_regret=estimated_regret(player.each),
         told="rewards" if engine.sign < 0 else "losses",
+        contexts=player.counts,
     )

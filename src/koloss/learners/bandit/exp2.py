@@ -23,9 +23,9 @@ Departures from the box, and why:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,9 @@ from koloss.learners.ledger import Drawn
 from koloss.learners.waiting import Late
 
 Floats = NDArray[np.float64]
+
+Other: TypeAlias = Callable[[Any], Any] | None
+"""What makes of an engine the same play against other losses, where a bound for those is asked for."""
 
 
 @kept
@@ -132,6 +135,15 @@ class Exp2:
         self.range = engine.loss_range()
         self.tally = Tally(horizon is None, self.theta, self.credit)
 
+    def fresh(self) -> Exp2:
+        """The same that has not begun to play."""
+        return type(self)(self.engine.at(1), horizon=self.horizon, batch=self.batch)
+
+    @property
+    def each(self) -> Sequence[Exp2]:
+        """The players of all contexts, where there are contexts (`per_context`)."""
+        return (self,)
+
     # Rates.
 
     @property
@@ -172,8 +184,10 @@ class Exp2:
             return True
         return epoch.awake is not awake and not _are_same(epoch.awake, awake)
 
-    def draw(self, count: int | None, rng: Any, awake: Bools | None = None) -> tuple[Epoch, Drawn]:
-        """An action of the current epoch, or of a new one; several are an epoch of their own."""
+    def draw(
+        self, count: int | None, rng: Any, awake: Bools | None = None, rows: Any = None
+    ) -> tuple[Epoch, Drawn]:
+        """An action of the current epoch, or of a new one; several are an epoch of their own. One context is no context."""
         epoch = self.epoch
         if count is not None or self.is_over(awake):
             epoch = self._new_epoch(rng, awake, at_once=count is not None and count > 1)
@@ -181,6 +195,11 @@ class Exp2:
         drawn = epoch.engine.draw(epoch.law, count, rng, self.batch - epoch.draws)
         self._take(epoch, len(drawn.keys))
         return epoch, drawn
+
+    def stop(self) -> None:
+        """End the epoch."""
+        if self.epoch is not None and not self.epoch.over:
+            self.epoch.shrink()
 
     def _take(self, epoch: Epoch, size: int) -> None:
         """So many actions of an epoch have been drawn."""
@@ -409,7 +428,7 @@ class Exp2:
 
     def _revived(self, late: Late) -> tuple[Epoch, Floats]:
         """What is left of an epoch, as one, and the estimate of a loss of 1."""
-        m, engine = self.engine.problem.rank, self.engine
+        m, engine = self.engine.coordinates, self.engine
         weight, center, scale, half = late.numbers[:4].tolist()
         bonus = None if self.credit is None else finite(engine).as_credit(late.numbers[m + 4 :])
         law = Remains(bonus)
@@ -468,7 +487,7 @@ class Exp2:
         engine, theta, credit = self._weights(None)
         return engine.law(theta, credit, *self._rates(engine), None)
 
-    def outlook(self, awake: Bools | None = None) -> Floats:
+    def outlook(self, awake: Bools | None = None, row: int | None = None) -> Floats:
         """Probability of every action of a finite set in the next single decision, some of them being awake."""
         if not self.is_over(awake):
             assert self.epoch is not None
@@ -476,7 +495,7 @@ class Exp2:
         engine, theta, credit = self._weights(awake)
         return finite(engine).mixture(theta, credit, *self._rates(engine))
 
-    def recommend(self, awake: Bools | None = None) -> Recommendation:
+    def recommend(self, awake: Bools | None = None, row: int | None = None) -> Recommendation:
         """The best action by the estimates, of those awake."""
         engine = self.engine
         if self.totals is None and awake is None:
@@ -506,6 +525,16 @@ class Exp2:
         return means
 
     @property
+    def counts(self) -> NDArray[np.int64] | None:
+        """Decisions in each context, where there are contexts."""
+        return None
+
+    @property
+    def frequencies(self) -> Any:
+        """How often each law of the outlook is drawn from."""
+        return 1.0
+
+    @property
     def mean_center(self) -> float:
         """What was subtracted from losses, on average."""
         return self.level / self.mass if self.range.moves and self.mass > 0 else self.engine.center
@@ -522,6 +551,16 @@ class Exp2:
             longest_at_once=self.longest_at_once,
             outside=self.range.has_been_left,
         )
+
+    def proved(
+        self, rounds: int, played: promises.Played, awake: Bools | None = None, other: Other = None
+    ) -> Guarantee:
+        """The statement for what is played; `awake` are on offer now."""
+        engine = self.engine if other is None else other(self.engine)
+        promise = prove(engine, self.rates, self.batch, rounds, self.horizon, played, self.range)
+        if self.totals is not None or awake is not None:
+            promise = among_some(promise, engine, self.totals, awake)
+        return within_shares(promise, engine)
 
     def _restored(self) -> None:
         """Make again what a snapshot leaves out; what is learned must be as long as its engine says, which bounds the work."""
@@ -602,3 +641,16 @@ def within_shares(promise: Guarantee, engine: Engine) -> Guarantee:
         return promise
     largest = float(engine.shares.reachable.min())
     return promises.within_shares(promise, largest, engine.problem.delay)
+
+
+def among_some(
+    promise: Guarantee, engine: Engine, totals: Totals | None, awake: Bools | None
+) -> Guarantee:
+    """The statement where not all actions are awake all the time: by what has been learned so far, and for those on offer now."""
+    price, renewed, revived = 1.0, 0.0, 0
+    if totals is not None:
+        price, renewed, revived = totals.price, totals.renewed, totals.revived
+    if awake is not None:
+        price = max(price, subset_of(finite(engine), awake).price)
+    numbers = {"price": price, "renewed": renewed, "revived": revived}
+    return promises.among_some(promise, engine.problem, engine.rates, **numbers)

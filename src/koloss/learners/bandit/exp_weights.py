@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -16,31 +18,21 @@ from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee, promises
 from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
-from koloss.learners.bandit.apart import Apart
-from koloss.learners.bandit.contextual import (
-    Player,
-    diagnose_with_contexts,
-    player_for,
-    prove_with_contexts,
-    rows_of,
-)
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.engine import Engine
-from koloss.learners.bandit.exp2 import Epoch, Exp2
+from koloss.learners.bandit.exp2 import Epoch, Exp2, Other
 from koloss.learners.bandit.on_ball import OnBall
+from koloss.learners.bandit.per_context import PerContext
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.promised import (
     checked_confidence,
     for_other_losses,
     printed_by,
-    proved_by,
 )
 from koloss.learners.bandit.realised import realise
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.bandit.setup import engine_for
-from koloss.learners.bandit.shared import Alone, SharedExp2
+from koloss.learners.bandit.setup import player_for
 from koloss.learners.bandit.subsets import Bools, Roster, as_rows
-from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Recommendation, refuse_extras
 from koloss.learners.ledger import Drawn
 from koloss.learners.losses import read_losses
@@ -143,7 +135,8 @@ class BanditExpWeights(OnBall):
         What is known of a round before an action is chosen: `ask(context=...)` (theory F6). The regret is then against the best
         mapping from contexts to actions. Where they have `weights` and there is a horizon, contexts are drawn independently by
         these weights, and all of them learn from every loss; the ridge is then on features of pairs, chosen for the weights.
-        Otherwise each context has a learner of its own, without a ridge, and contexts may come in any order.
+        Otherwise contexts may come in any order, and each has a learner of its own that does all that one without contexts does.
+        A context may allow some of the actions (`kl.Contexts(allowed=...)`). One context is no context.
     context_kernel : Kernel or "pairs", optional
         On contexts, to be multiplied by `kernel`: how much they have in common. "pairs": `kernel` itself takes rows that hold the
         coordinates of a context and then those of an action. By default two labels have a half in common, coordinates get
@@ -181,8 +174,7 @@ class BanditExpWeights(OnBall):
     settings_type = BanditSettings
 
     settings: BanditSettings
-    _exp2: Exp2 | Any  # or what has that of it which is asked of it here
-    _player: Player | Any = None  # the same, where there are contexts
+    _exp2: Exp2 | PerContext  # who plays: Algorithm 1 once, on pairs, or once per context
     _roster: Roster
 
     def __init__(
@@ -219,19 +211,11 @@ class BanditExpWeights(OnBall):
         rng: Any = None,
     ) -> None:
         settings = BanditSettings.of(locals())
-        if settings.contexts is None:
-            engine = engine_for(settings)
-            batch = choose_batch(settings, engine.problem, engine.rows)
-            self._play(Exp2(engine, horizon=settings.horizon, batch=batch))
-        else:
-            self._play(player_for(settings))
+        self._play(player_for(settings))
         self._begin(settings, rng)
 
-    def _play(self, exp2: Exp2 | Player) -> None:
-        self._exp2 = exp2
-        if isinstance(exp2, (Alone, SharedExp2, Apart)):
-            self._player = exp2
-        self._roster = Roster(exp2.engine.rows or 0)
+    def _play(self, player: Exp2 | PerContext) -> None:
+        self._exp2, self._roster = player, Roster(player.engine.rows or 0)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()}  # {self.engine.size}"
@@ -239,11 +223,8 @@ class BanditExpWeights(OnBall):
     @locked
     def replicate(self, rng: Any = None) -> BanditExpWeights:
         """Another learner with the same settings and features, which has not begun to play; nothing is prepared twice."""
-        if self._player is not None:
-            raise ValueError("`contexts` must be left out by a learner that is to be replicated")
-        other, exp2 = object.__new__(type(self)), self._exp2
-        first = exp2.engine.at(1)
-        other._play(Exp2(first, horizon=self.settings.horizon, batch=exp2.batch))
+        other = object.__new__(type(self))
+        other._play(self._exp2.fresh())
         other._begin(self.settings, rng)
         return other
 
@@ -283,16 +264,25 @@ class BanditExpWeights(OnBall):
 
     # Ask and tell.
 
-    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Epoch, Drawn]:
-        if self._player is not None:
-            refuse_extras(None, allowed)
-            rows = rows_of(self.settings, context, count)
-            return self._player.draw_in(rows, self._rng)  # type: ignore[return-value]
-        if context is not None:
-            refuse_extras(context, None)
+    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Any, Drawn]:
+        rows = self._row(context, count)
         if allowed is not None:
+            self._check_own("`allowed` must be left out")
             allowed = self._allowed(allowed)
-        return self._exp2.draw(count, self._rng, self._roster.among(allowed))
+        return self._exp2.draw(count, self._rng, self._roster.among(allowed), rows)
+
+    def _row(self, context: Any, count: int | None = None) -> Any:
+        """Row of a context, or those of several; None where there are none."""
+        contexts = self.settings.contexts
+        if contexts is None:
+            return None if context is None else refuse_extras(context, None)
+        return contexts.find(context) if count is None else contexts.find_all(context, count)
+
+    def _check_own(self, refusal: str) -> None:
+        """Refuse what one learner for all pairs does not do."""
+        if self.settings.shared:
+            why = "contexts share what they learn: without `weights` each has a learner of its own"
+            raise ValueError(f"{refusal} where {why}")
 
     def _limits(self) -> tuple[float, float]:
         return self._exp2.range.limits
@@ -303,7 +293,7 @@ class BanditExpWeights(OnBall):
 
     def _learn(
         self,
-        law: Epoch | None,
+        law: Any,
         entries: Sequence[Entry[Epoch]],
         losses: Sequence[Any],
     ) -> None:
@@ -322,17 +312,17 @@ class BanditExpWeights(OnBall):
                 "`widen` is for learners whose `outside` is 'widen', got "
                 f"{self.settings.outside!r}: the rates and the guarantee are for the interval stated"
             )
-        exp2, epoch = self._exp2, self._exp2.epoch
+        exp2 = self._exp2
         ends = (low, high) if exp2.engine.sign > 0 else (-high, -low)
         before = exp2.range.heard_low, exp2.range.heard_high
         if ends[0] > before[0] or ends[1] < before[1]:
             raise ValueError(
                 f"`loss_range` must hold what it was, {before}, where losses count, got {ends}"
             )
-        if exp2.range.hear(ends) and epoch is not None and not epoch.over:
-            epoch.shrink()
+        if exp2.range.hear(ends):
+            exp2.stop()
 
-    def _condensed(self, law: Epoch, keys: Sequence[Any]) -> list[Late] | None:
+    def _condensed(self, law: Any, keys: Sequence[Any]) -> list[Late] | None:
         return self._exp2.condensed(law, keys)
 
     # What it knows.
@@ -340,7 +330,7 @@ class BanditExpWeights(OnBall):
     @property
     @locked
     def distribution(self) -> Floats:
-        if self._player is not None:
+        if self.settings.contexts is not None:
             raise NoDistribution(
                 "`distribution` is for learners without contexts; with them there is `distribution_for(context)`"
             )
@@ -365,29 +355,28 @@ class BanditExpWeights(OnBall):
         >>> learner.distribution_for("business").shape
         (3,)
         """
-        if self._player is None:
+        if self.settings.contexts is None:
             raise NoDistribution(
                 "`distribution_for` is for learners with contexts; without there is `distribution`"
             )
         if not isinstance(self.engine, PointsEngine):
             raise NoDistribution("`distribution_for` is for finite sets of actions")
-        return self._player.outlook_in(rows_of(self.settings, context))
+        return self._exp2.outlook(self._roster.among(None), self._row(context))
 
     @locked
     def recommend(self, context: Any = None) -> Recommendation:
         """The best action so far by the estimates, in a context where there are contexts; on a ball the global minimum of a quadratic."""
-        if self._player is not None:
-            return self._named(self._player.recommend_in(rows_of(self.settings, context)))
-        refuse_extras(context, None)
-        return self._named(self._exp2.recommend(self._roster.among(None)))
+        row = self._row(context)
+        return self._named(self._exp2.recommend(self._roster.among(None), row))
 
     @property
     @locked
     def diagnostics(self) -> BanditDiagnostics:
         """What an operator may want to see."""
-        if self._player is not None:
-            return diagnose_with_contexts(self._player, self.ledger.awaited)
-        return diagnose(self._exp2, self.ledger.awaited, self._roster.among(None))
+        seen = diagnose(self._exp2, self.ledger.awaited, self._roster.among(None))
+        if seen.contexts is None and self.settings.contexts is not None:  # there is one
+            return replace(seen, contexts=np.array([seen.rounds]))
+        return seen
 
     # Actions that come and go.
 
@@ -406,7 +395,12 @@ class BanditExpWeights(OnBall):
         """
         gone = self._rows("rows", rows)
         if len(gone):
-            self._roster.offer(self._roster.without(gone))
+            offered, contexts = self._roster.without(gone), self.settings.contexts
+            masks = None if contexts is None else contexts.allowed
+            if masks is not None and not (masks & offered).any(axis=1).all():
+                rule = "must leave an action in every context"
+                raise ValueError(f"`rows` {rule}, got {gone.tolist()}")
+            self._roster.offer(offered)
 
     @locked
     def add(self, rows: Any) -> None:
@@ -440,8 +434,7 @@ class BanditExpWeights(OnBall):
             raise ValueError(
                 f"to add or withdraw actions is for finitely many, got {self.actions!r}: `spacing` plays a net"
             )
-        if self._player is not None:
-            raise ValueError("`contexts` must be left out where actions come and go")
+        self._check_own("actions do not come and go")
         return as_rows(name, rows, len(self.engine.points), self.settings.actions)
 
     # The bound.
@@ -490,37 +483,31 @@ class BanditExpWeights(OnBall):
                 rounds=rounds, printed=printed, loss_norm=loss_norm, misfit=misfit
             )
             return promises.with_confidence(promise, self.engine.problem, self.rates, confidence)
-        several = self._player is not None and not isinstance(self._player, Alone)
         for name, value in (("loss_norm", loss_norm), ("misfit", misfit)):
-            if several and value is not None:
-                raise ValueError(f"`{name}` must be left out with several contexts, got {value!r}")
+            if value is not None:
+                self._check_own(f"`{name}` must be left out")
         if loss_norm is None and misfit is None:
             return super().guarantee(rounds=rounds, printed=printed)
         if printed:
             raise ValueError("`printed` must be left out beside `loss_norm` or `misfit`")
         n = self.settings.horizon or max(self.ledger.made, 1)
         n = n if rounds is None else as_int("rounds", rounds, minimum=1)
-        engine = for_other_losses(self.engine, self.settings, loss_norm, misfit)
-        promise = proved_by(
-            engine, self._exp2, self.settings, n, self.ledger, self._roster.among(None)
+        other = partial(
+            for_other_losses, settings=self.settings, loss_norm=loss_norm, misfit=misfit
         )
-        return self._beside_random(promise)
+        return self._beside_random(self._proved(n, other))
 
     @locked
     def _realised(self, confidence: float | None) -> Guarantee:
         if confidence is not None:
             confidence = checked_confidence(confidence, self._exp2, self.settings, realised=True)
-        promise, player = self._proved(max(self.ledger.made, 1)), self._player
-        if isinstance(player, SharedExp2) and not isinstance(player, Alone):
-            raise ValueError("`realised` must be False where several contexts share a learner")
-        each = player.each if isinstance(player, Apart) else [self._exp2]
-        return self._beside_random(realise(each, promise, confidence))
+        promise = self._proved(max(self.ledger.made, 1))
+        return self._beside_random(realise(self._exp2.each, promise, confidence))
 
-    def _proved(self, rounds: int) -> Guarantee:
-        if self._player is not None and not isinstance(self._player, Alone):
-            return prove_with_contexts(self._player, self.settings, rounds, self.ledger)
-        awake = self._roster.among(None)
-        return proved_by(self.engine, self._exp2, self.settings, rounds, self.ledger, awake)
+    @locked
+    def _proved(self, rounds: int, other: Other = None) -> Guarantee:
+        played = self._exp2.played(self.ledger.longest_wait, self.ledger.unheard)
+        return self._exp2.proved(rounds, played, self._roster.among(None), other)
 
     def _printed(self, rounds: int) -> Guarantee | None:
         return printed_by(self._exp2, self.settings, self.ledger)

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 class OnBall(Learner[BanditSettings, Epoch]):
     """A learner that knows densities in the place of probabilities, if its actions are a ball."""
 
-    _exp2: Exp2
+    _exp2: Exp2 | Any
 
     @locked
     def log_density(self, X: Any) -> Floats:
@@ -65,7 +65,8 @@ class OnBall(Learner[BanditSettings, Epoch]):
         if isinstance(engine, PointsEngine):
             return super()._peek(rng, count)
         exp2, ball = self._exp2, self._ball("peek")
-        law = ball.law(exp2.theta, None, *exp2.rates_now(), rng)
+        eta, gamma = exp2.rates_now()
+        law = ball.law(exp2.theta, None, eta, gamma, rng)
         return ball.copy().draw(law, count, rng).action, np.full(count, 1 / count)
 
     def _drop_ahead(self) -> None:

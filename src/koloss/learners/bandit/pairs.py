@@ -1,4 +1,4 @@
-"""From contexts and actions to the engine of their pairs: rules for what is said, kernels on pairs, designs (theory F6)."""
+"""Contexts and actions as they are said: rules for what goes with contexts, and kernels on pairs of a context and an action (theory F6)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from koloss.actions import Contexts, Points
 from koloss.core.arrays import to_numpy
 from koloss.core.snapshot import kept
-from koloss.core.threads import threads_for
 from koloss.kernels import Gaussian, Kernel, Polynomial, Posynomial, Sum
 from koloss.kernels.rescaled import lacks_constant
+from koloss.proxy import Proxy
 
 if TYPE_CHECKING:
-    from koloss.learners.bandit.contexts import PairsEngine
-    from koloss.learners.bandit.points import PointsEngine
     from koloss.learners.bandit.settings import BanditSettings
 
 Floats = NDArray[np.float64]
@@ -39,30 +37,24 @@ class Ground(NamedTuple):
 # What may be said.
 
 
-def manner_of(settings: BanditSettings) -> str:
-    """How contexts are played: "alone", where there is one; "known" or "apart".
-
-    Where the law that they are drawn by is known, and the horizon, all learn from every loss; otherwise they come in any order,
-    and each has a learner of its own.
-    """
-    contexts = settings.contexts
-    assert contexts is not None
-    if len(contexts) == 1:
-        return "alone"
-    return "apart" if contexts.weights is None or settings.horizon is None else "known"
-
-
 def check_contexts(settings: BanditSettings) -> None:
     """Refuse what contexts cannot be played with."""
     check_kinds(settings)
     contexts = settings.contexts
     if contexts is None:
         return
-    manner = manner_of(settings)
     if contexts.allowed is not None:
-        _check_allowed(settings, contexts.allowed, manner)
-    if manner != "alone":
-        _check_shared(settings, manner)
+        check_columns(settings.actions, contexts.allowed)
+    if not settings.several:
+        return
+    if settings.tuning != "sharp":
+        got = f"got {settings.tuning!r}: the paper has no contexts"
+        raise ValueError(f"`tuning` must be 'sharp' with several contexts, {got}")
+    if isinstance(settings.proxy, Proxy) and settings.context_kernel is not None:
+        rule = "must be named where there is a `context_kernel`, which it does not know"
+        raise ValueError(f"`proxy` {rule}, got {settings.proxy!r}")
+    if settings.shared:
+        _check_shared(settings)
 
 
 def check_kinds(settings: Ground | BanditSettings) -> None:
@@ -85,35 +77,38 @@ def check_kinds(settings: Ground | BanditSettings) -> None:
         )
 
 
-def check_columns(actions: Points, allowed: NDArray[np.bool_]) -> None:
+def _check_shared(settings: BanditSettings) -> None:
+    """Refuse what one learner for all pairs does not play."""
+    where = "where contexts share what they learn"
+    advice = "without `weights` each has a learner of its own, which plays this"
+    if settings.learns_range:
+        raise ValueError(f"`loss_range` must be an interval {where}, got 'learn': {advice}")
+    for name, played in SHARED.items():
+        value = getattr(settings, name)
+        if isinstance(value, np.ndarray) or not any(value is a or value == a for a in played):
+            rule = f"must be {' or '.join(map(repr, played))} {where}"
+            raise ValueError(f"`{name}` {rule}, got {reprlib.repr(value)}: {advice}")
+
+
+def check_columns(actions: Any, allowed: NDArray[np.bool_]) -> None:
     """Refuse what contexts allow of other actions than these."""
-    if allowed.shape[1] != len(actions):
-        rule = f"must have {len(actions)} columns, one for each action"
-        raise ValueError(f"`allowed` of `contexts` {rule}, got {allowed.shape[1]}")
-
-
-def _check_allowed(settings: BanditSettings, allowed: NDArray[np.bool_], manner: str) -> None:
-    """Whether actions can be allowed context by context."""
-    actions = settings.actions
-    if manner in ("alone", "apart"):
-        apart = "each context has a learner of its own, as without `weights` and a `horizon`"
-        why = {"alone": "one context is given", "apart": apart}
-        raise ValueError(f"`allowed` of `contexts` must be left out where {why[manner]}")
     if not isinstance(actions, Points):
         raise ValueError(
             f"`actions` must be Points where `contexts` allow some of them, got {actions!r}"
         )
-    check_columns(actions, allowed)
+    if allowed.shape[1] != len(actions):
+        rule = f"must have {len(actions)} columns, one for each action"
+        raise ValueError(f"`allowed` of `contexts` {rule}, got {allowed.shape[1]}")
 
 
 def _is_described(value: Any) -> bool:
     return type(value).__name__ == "Described"  # in a snapshot, for a kernel that it could not hold
 
 
-PLAYED: dict[str, tuple[Any, ...]] = {
-    "tuning": ("sharp",),
+SHARED: dict[str, tuple[Any, ...]] = {
     "covariance": ("exact",),
     "regret": ("pseudo",),
+    "loss_class": ("general", "rank-one"),
     "outside": ("raise",),
     "shares": (None,),
     "prior": (None,),
@@ -121,26 +116,7 @@ PLAYED: dict[str, tuple[Any, ...]] = {
     "exploration_rate": (None,),
     "proxy": (None, "pivoted_cholesky", "kernel_pca"),
 }
-"""What settings may be with several contexts: nothing is proved for others."""
-
-
-def _check_shared(settings: BanditSettings, manner: str) -> None:
-    rules = dict(PLAYED)
-    if manner == "known":
-        rules["loss_class"] = ("general", "rank-one")
-    else:
-        rules |= {"delay": (0,), "hold": (0,), "batch": ("auto", 1)}
-        rules |= {"learning_rate": (None,), "ridge": ("auto", 0)}
-    for name, allowed in rules.items():
-        value = getattr(settings, name)
-        if isinstance(value, np.ndarray) or not any(value is a or value == a for a in allowed):
-            rule = " or ".join(map(repr, allowed))
-            unless = " that do not share" if name == "ridge" else ""
-            raise ValueError(
-                f"`{name}` must be {rule} with several contexts{unless}, got {reprlib.repr(value)}"
-            )
-    if settings.learns_range:
-        raise ValueError("`loss_range` must be an interval with several contexts, got 'learn'")
+"""What settings may be where one learner plays all pairs (theory F6): it is made for no others."""
 
 
 # Kernels.
@@ -296,117 +272,3 @@ def scale_in(settings: Ground | BanditSettings, c: int) -> float | None:
     if settings.context_kernel == "pairs":
         return None
     return float(to_numpy(settings.context_kernel.diag(settings.contexts.X[c : c + 1]))[0])
-
-
-# Engines.
-
-
-def engines_apart(settings: BanditSettings) -> list[PointsEngine]:
-    """An engine for each context; those with the same kernel have the same.
-
-    Where a horizon is stated each is tuned for its share of it (theory F6.11), otherwise it has none and no ridge.
-    """
-    from koloss.guarantees.contexts import horizons
-    from koloss.learners.bandit.setup import points_engine
-
-    assert settings.contexts is not None
-    engines: dict[float, PointsEngine] = {}
-    made, n, C = [], settings.horizon, len(settings.contexts)
-    said: dict[str, Any] = {"horizon": None, "ridge": 0.0}
-    if n is not None:
-        said = {"horizon": max(1, round(n / C)), "batch": 1}
-    for c in range(C):
-        scale = scale_in(settings, c)
-        if scale is None or scale not in engines:
-            engine = points_engine(in_context(settings, c, **said), trial=c > 0)
-        if scale is not None:
-            engine = engines.setdefault(scale, engine)
-        made.append(engine)
-    if n is None:
-        return made
-    rounds = horizons([one.problem for one in made], [one.rates.kappa for one in made], n)
-    tuned: dict[int, PointsEngine] = {}
-    for engine, own in zip(made, rounds, strict=True):
-        if id(engine) not in tuned:
-            same = own == engine.problem.rounds
-            tuned[id(engine)] = engine if same else engine.retuned(own)
-    return [tuned[id(engine)] for engine in made]
-
-
-def action_points(settings: BanditSettings) -> Points:
-    """The actions in play, of a compact set a net."""
-    from koloss.learners.bandit.setup import in_play
-
-    actions = settings.actions
-    return actions if isinstance(actions, Points) else in_play(without_contexts(settings))[1]
-
-
-def pairs_engine(settings: BanditSettings) -> PairsEngine:
-    """Pairs, their features whitened by a design, and where to explore in each context."""
-    from koloss.designs import whiten
-    from koloss.learners.bandit.assumed import assumed
-    from koloss.learners.bandit.context_candidates import choose_pairs
-    from koloss.learners.bandit.context_designs import total
-    from koloss.learners.bandit.contexts import PairsEngine
-    from koloss.learners.bandit.doubts import doubt_coordinates, warn_of_cost, warn_of_span
-    from koloss.learners.bandit.setup import MANY_FEATURES, game_of, sizes
-    from koloss.learners.bandit.tuning import spans
-    from koloss.proxy.base import step_beyond
-    from koloss.proxy.exact import largest_norm
-
-    contexts, actions, kernel = settings.contexts, settings.actions, pair_kernel(settings)
-    assert contexts is not None
-    points = action_points(settings)
-    pairs = pairs_of(contexts, points)
-    plain = without_contexts(settings, actions=pairs, kernel=kernel, ridge=0.0, spacing=None)
-    size, distance = sizes(kernel, pairs)
-    low, high, norm = plain.interval(size, distance)
-    game, center = game_of(plain, math.log(len(points)), low, high)
-    hull = settings.loss_class == "rank-one"
-    with threads_for(len(pairs) * min(len(pairs), MANY_FEATURES) ** 2):
-        K = len(points)
-        mu = np.array(contexts.weights)
-        best = choose_pairs(settings, plain, pairs, game, norm, mu)
-        warn_of_cost(len(pairs), best.problem.rank)
-        if spans(plain):
-            warn_of_span(best.problem, total(best.problem, best.rates), high - low)
-        doubt_coordinates(plain, pairs, norm, contexts=contexts)
-    problem, rates, capped = best.problem, best.rates, best.capped
-    net = 0.0
-    if not isinstance(actions, Points):
-        largest = float(np.max(to_numpy(context_kernel(settings).diag(contexts.X))))
-        step = math.sqrt(largest) * step_beyond(settings.kernel, actions, points)
-        reach = norm * (size if hull else 1.0)
-        if spans(plain):
-            between = pairs_of(contexts, Points(actions.sample(64, np.random.default_rng(0))))
-            reach = game.loss_bound * largest_norm(
-                kernel, pairs.X, between.X, whiten(best.features, best.weights).features,
-                constant=game.constant,
-            )  # fmt: skip
-        net = min(reach * step, high - low)
-    return PairsEngine(
-        points=np.array(to_numpy(points.X), dtype=float),
-        features=best.features,
-        columns=best.columns,
-        weights=best.weights,
-        log_prior=np.full(K, -math.log(K)),
-        problem=problem,
-        rates=rates,
-        low=low,
-        high=high,
-        center=center,
-        net=net,
-        outside=settings.outside,
-        learned=False,
-        sign=settings.sign,
-        norm=norm,
-        proxy=best.proxy,
-        losses=assumed(settings, norm, replace(problem, epsilon=best.epsilon)),
-        printed={},
-        eigenvalue=best.eigenvalue,
-        schedule=None,
-        leverage=best.leverage,
-        law_of_contexts=mu,
-        capped=capped,
-        slots=contexts.slots(K),
-    )

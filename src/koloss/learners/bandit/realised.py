@@ -71,12 +71,18 @@ def estimated_regret(each: Sequence[Exp2]) -> float | None:
     """The estimated regret of one learner, or of one for each context; None where it is biased or not known."""
     if any(why_not(exp2) for exp2 in each):
         return None
-    return sum(largest_estimate(exp2) + missing_cost(exp2) + exp2.range.beyond for exp2 in each)
+    found = sum(largest_estimate(exp2) + missing_cost(exp2) for exp2 in each)
+    return found + each[0].range.beyond  # contexts have one range
 
 
 def largest_estimate(exp2: Exp2) -> float:
     """The largest Ĉ(a), without losses that were not received."""
-    return float(estimated_regrets(exp2).max())
+    estimates = estimated_regrets(exp2)
+    if (
+        prior := getattr(exp2.engine, "log_prior", None)
+    ) is not None:  # a context may not allow all
+        estimates = estimates[np.isfinite(prior)]
+    return float(estimates.max())
 
 
 def missing_cost(exp2: Exp2) -> float:
@@ -94,8 +100,8 @@ def realise(each: Sequence[Exp2], promise: Guarantee, confidence: float | None =
         estimate=sum(map(largest_estimate, each)),
         missing=sum(map(missing_cost, each)),
         bias=sum(exp2.made * bias_of(exp2) for exp2 in each),
-        excess=sum(exp2.range.beyond for exp2 in each),
-        within=unseen(each[0].range, each[0].engine.sign) if len(each) == 1 else None,
+        excess=each[0].range.beyond,  # contexts have one range
+        within=unseen(each[0].range, each[0].engine.sign),
         width=width_of(each[0]),
     )
     if confidence is None:
@@ -114,6 +120,7 @@ def check(exp2: Exp2) -> None:
 def why_not(exp2: Exp2) -> str:
     """Where estimates are biased or not known; nothing where they are good."""
     lacking = {
+        "where several contexts share a learner": exp2.counts is not None,
         "with a sampled covariance": exp2.engine.is_sampled,
         "where not all actions could be chosen all the time": exp2.totals is not None,
         "where losses in hindsight are clipped": exp2.range.moves and exp2.engine.problem.hindsight,

@@ -70,7 +70,7 @@ def choose_schedule(
     penalties = penalty_grid(losses, replace(game, rounds=100 * game.rounds))[2:]
     starts = [balance(losses, game) * game.rounds * 4.0**j for j in range(-4, 3)]
     if penalty is not None:
-        penalties, starts = [penalty], [1e300]
+        penalties, starts = [penalty], [1e150]
     head = Head(features, 0, losses, game, penalties[-1])
     for at in penalties[::2]:
         head.certify(at)

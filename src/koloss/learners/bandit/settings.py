@@ -11,7 +11,7 @@ from koloss.core.arrays import as_flag, as_float, as_int, as_interval, as_size, 
 from koloss.core.snapshot import Described, kept
 from koloss.designs import Design
 from koloss.learners.bandit.loss_range import OUTSIDE
-from koloss.learners.bandit.pairs import check_contexts, manner_of, without_contexts
+from koloss.learners.bandit.pairs import check_contexts, without_contexts
 from koloss.learners.bandit.shares import Shares, as_shares
 from koloss.learners.settings import Settings
 from koloss.proxy import Proxy
@@ -159,9 +159,17 @@ class BanditSettings(Settings):
             raise ValueError(f"`ridge` {rule}, got {self.ridge:.6g}")
 
     @property
-    def manner(self) -> str:
-        """How contexts are played: "alone", "known" or "apart"."""
-        return manner_of(self)
+    def several(self) -> bool:
+        """Whether a context says anything: there is more than one, or it allows some of the actions."""
+        contexts = self.contexts
+        return contexts is not None and (len(contexts) > 1 or contexts.allowed is not None)
+
+    @property
+    def shared(self) -> bool:
+        """Whether all contexts learn from every loss: where the law that they are drawn by is known, and the horizon."""
+        contexts = self.contexts
+        known = contexts is not None and len(contexts) > 1 and contexts.weights is not None
+        return known and self.horizon is not None
 
     def laws(self, count: int) -> Shares | None:
         """The laws over so many actions that may be played; None where all may."""

@@ -1,4 +1,4 @@
-"""From settings to the engine that plays: points or a net, features, rates (Algorithm 1, lines 1 and 2)."""
+"""From settings to who plays: points or a net, features, rates (Algorithm 1, lines 1 and 2)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.arms import arms_engine
 from koloss.learners.bandit.assumed import assumed
 from koloss.learners.bandit.candidates import Candidate, choose
+from koloss.learners.bandit.contexts import Pairs
 from koloss.learners.bandit.coordinates import without_units
 from koloss.learners.bandit.doubts import doubts, warn_of_cost, warn_of_size, warn_of_span
 from koloss.learners.bandit.engine import Engine
+from koloss.learners.bandit.exp2 import Exp2
+from koloss.learners.bandit.pairs import in_context
+from koloss.learners.bandit.per_context import PerContext, engines_of
 from koloss.learners.bandit.placing import on_host, placed
 from koloss.learners.bandit.points import PointsEngine, log_prior_of
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import (
     EXACT_LIMIT,
+    choose_batch,
     has_too_many,
     least_rank,
     paper_says,
@@ -44,6 +49,32 @@ def engine_for(settings: BanditSettings) -> Engine:
 
         return ball_engine(settings)
     return points_engine(without_units(settings))
+
+
+def player_for(settings: BanditSettings) -> Exp2 | PerContext:
+    """Whoever plays a game: one learner, one for all pairs (theory F6), or one per context (theory F6.11)."""
+    if settings.several and not settings.shared:
+        settings = without_units(settings)
+        contexts, batch = settings.contexts, settings.batch
+        assert contexts is not None
+        engines, batch = engines_of(settings), 1 if batch == "auto" else batch
+        masks = contexts.allowed
+        return PerContext(engines, horizon=settings.horizon, batch=batch, masks=masks)
+    engine: Engine
+    kind = Exp2
+    if settings.shared:
+        from koloss.learners.bandit.context_search import pairs_engine
+
+        settings, kind = without_units(settings), Pairs
+        engine = pairs_engine(settings)
+    else:
+        if settings.contexts is not None:  # one context is no context
+            if not plays_ball(in_context(settings, 0)):
+                settings = without_units(settings)
+            settings = in_context(settings, 0)
+        engine = engine_for(settings)
+    batch = choose_batch(settings, engine.problem, engine.rows)
+    return kind(engine, horizon=settings.horizon, batch=batch)
 
 
 def plays_ball(settings: BanditSettings) -> bool:

@@ -74,7 +74,7 @@ def _restricted(whole: PointsEngine, awake: Bools) -> Subset:
     features, shares = np.zeros((N, 1), order="F"), whole.shares
     design = "john" if whole.design == "given" else whole.design
     if shares is not None:
-        shares = shares.among(awake)
+        shares = shares.among(awake[np.isfinite(whole.log_prior)])
     if isinstance(whole, ArmsEngine):
         features, leverage = whole.features, float(awake.sum())
         weights[awake] = 1 / awake.sum()
@@ -108,6 +108,19 @@ def _restricted(whole: PointsEngine, awake: Bools) -> Subset:
     log_prior = np.where(awake, whole.log_prior, -math.inf)
     values |= {"log_prior": log_prior, "leverage": leverage, "shares": shares}
     return Subset(kind(**values), price)
+
+
+def own_engine(whole: PointsEngine, awake: Bools) -> PointsEngine:
+    """An engine of these actions alone, for whoever has no others: with a bound, a prior and rates of its own."""
+    if awake.all():
+        return whole
+    engine, log_prior = subset_of(whole, awake).engine, np.full(len(awake), -math.inf)
+    log_prior[awake] = whole.log_prior[awake] - np.logaddexp.reduce(whole.log_prior[awake])
+    leverage = engine.leverage or whole.problem.leverage
+    rank = int(awake.sum()) if isinstance(whole, ArmsEngine) else engine.coordinates
+    most = max(-float(log_prior[awake].min()), 0.0)
+    problem = replace(whole.problem, log_prior=most, leverage=leverage, rank=rank)
+    return replace(engine, log_prior=log_prior, problem=problem)
 
 
 def _spread(white: Any, awake: Bools) -> Floats:

@@ -35,7 +35,7 @@ from koloss.actions import ActionSet, Contexts
 from koloss.core.snapshot import kept
 from koloss.designs import Design
 from koloss.kernels.base import KernelLike
-from koloss.learners.bandit.apart import Turn
+from koloss.learners.bandit.per_context import Turn
 from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.subsets import NONE_ADDED
 from koloss.learners.bandit.tuning import choose_batch

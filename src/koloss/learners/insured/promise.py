@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from koloss.guarantees import Guarantee, contexts, insured, promises
-from koloss.learners.bandit.exp2 import Epoch, prove, within_shares
-from koloss.learners.bandit.promised import among_some
+from koloss.learners.bandit.exp2 import Epoch, among_some, prove, within_shares
 from koloss.learners.bandit.realised import (
     bias_of,
     check,

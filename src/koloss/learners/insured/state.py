@@ -7,7 +7,7 @@ from typing import Any
 
 from koloss.actions import Contexts
 from koloss.guarantees import bandit
-from koloss.learners.bandit.apart import Turn
+from koloss.learners.bandit.per_context import Turn
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.subsets import NONE_ADDED, Bools, Rows
 from koloss.learners.base import Learner
