@@ -132,7 +132,7 @@ def test_guarantee(monkeypatch):
     assert words.count(HOSTILE) == 4
     assert guarantee.in_words() in words
     for part in ("regret of 1,000 rounds, not valid", "123", "1.50", "sum125", "exceeds100", "holds",
-                 "densityfails", "would doyours to know", "constantheld so far"):  # fmt: skip
+                 "densityfails", "not yet receivedyours to know", "constantheld so far"):  # fmt: skip
         assert part in words
     assert "delay" not in words
     check(inside.html(Guarantee(("A3",), 1, {"x": math.inf}, math.inf, proved=False)))
