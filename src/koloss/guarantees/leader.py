@@ -86,41 +86,23 @@ class LeaderProblem:
         t, s = first + direct, math.sqrt(h)
         while t < end:
             k = min(max(t // 64, 1), end - t)
-            gammas = float(steps(t, 1)[0]), float(steps(t + k - 1, 1)[0])
-            part, s = self._block(s, *gammas, k, eta)
-            total, t = total + part, t + k
+            largest, smallest = float(steps(t, 1)[0]), float(steps(t + k - 1, 1)[0])
+            limit = self._limit(s, largest, smallest, k, eta)
+            total += k * max(s, limit)
+            s = limit + (1 - smallest) ** (k / 2) * max(s - limit, 0.0)
+            t += k
         return total
 
-    def _block(
-        self, s: float, largest: float, smallest: float, k: int, eta: float
-    ) -> tuple[float, float]:
-        """Upper bounds on the sum of s, T(s), T(T(s)), ..., k terms, and on the term that follows.
+    def _limit(self, s: float, largest: float, smallest: float, k: int, eta: float) -> float:
+        """What s = √h does not exceed in k rounds, except as far as it begins above: then that much shrinks by √(1 - γ) a round.
 
-        In s = √h the recursion is s ↦ T(s) = (p + √(p² + 4c + 4qs²))/2 with p = ηG, and it grows in both
-        c = γ²D² and q = 1 - γ: take the largest γ of the block in one and the smallest in the other. T is
-        increasing and convex, so from s on the distance to its fixed point s* shrinks at least by ρ = T'(s) where it is
-        positive, and at most by ρ where it is negative: s_j - s* ≤ ρ^j (s - s*). Below s* the terms rise, by no
-        more than at first: T(s) - s ≤ p/2 + √(r² + s²) - s with r² = p²/4 + c, which falls in s.
+        The recursion is s ↦ T(s) = (p + √(p² + 4c + 4qs²))/2 with p = ηG, and it grows in both c = γ²D² and q = 1 - γ: take the
+        largest γ of the rounds in one and the smallest in the other. 0 ≤ T' ≤ √q, so s approaches the fixed point of T; below
+        it rises, by no more than at first: T(s) - s ≤ p/2 + √(p²/4 + c + s²) - s, which falls in s.
         """
-        p, root_c, gamma = eta * self.norm, largest * self.diameter, smallest
-        fixed = (p + math.hypot(p, 2 * math.sqrt(gamma) * root_c)) / (2 * gamma)
-        r, gap = math.hypot(p / 2, root_c), s - fixed
-        if gap >= 0:
-            straight = k * s, s
-        else:
-            climb = p / 2 + r / (math.hypot(r, s) + s) * r if r > 0 else 0.0
-            straight = k * s + climb * k * (k - 1) / 2, s + k * climb
-        if not math.isfinite(fixed):
-            return straight
-        if s == 0 or gamma == 1:  # ρ = 0
-            return min(s + (k - 1) * fixed, straight[0]), min(fixed, straight[1])
-        # log ρ = log(1 - γ)/2 - log(1 + r²/((1 - γ)s²))/2, without cancellation
-        log_rho = (math.log1p(-gamma) - math.log1p((r / s) ** 2 / (1 - gamma))) / 2
-        left = math.expm1(k * log_rho)  # ρ^k - 1
-        total, last = k * fixed + gap * left / math.expm1(log_rho), s + gap * left
-        if gap < 0:  # rounding must not undo that the terms rise
-            total, last = max(total, k * s), max(last, s)
-        return min(total, straight[0]), min(last, straight[1])
+        p, root_c = eta * self.norm, largest * self.diameter
+        fixed = (p + math.hypot(p, 2 * math.sqrt(smallest) * root_c)) / (2 * smallest)
+        return min(fixed, s + k * (p / 2 + math.hypot(p / 2, root_c, s) - s))
 
 
 # The bounds in words.

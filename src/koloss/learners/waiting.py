@@ -213,8 +213,6 @@ class Waiting(Generic[L]):
     def between(self, first: int, end: int) -> list[Entry[L]]:
         """Those with ids from `first` on and below `end`, no batch being partly among them."""
         records = self._records
-        if not records or (end == first + 1 and first not in records):
-            return []
         if len(records) < end - first:
             found = [i for i in records if first <= i < end]
         else:

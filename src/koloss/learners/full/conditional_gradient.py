@@ -21,7 +21,6 @@ Departures from the box, and why:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -32,35 +31,11 @@ from koloss.core.snapshot import Extended, kept
 from koloss.guarantees import Guarantee, leader, paper
 from koloss.kernels import Kernel, Loss
 from koloss.learners.base import Recommendation, refuse_extras
-from koloss.learners.full.learner import FullDiagnostics, FullInformation, Game, drawn
-from koloss.learners.full.mixture import InFamily, MeanOnPoints
+from koloss.learners.full.learner import FullDiagnostics, FullInformation, drawn
+from koloss.learners.full.mixture import MeanAction, MeanOnPoints
 from koloss.learners.full.settings import GradientSettings
 from koloss.learners.ledger import Drawn
 from koloss.learners.sharing import locked
-
-
-@dataclass(frozen=True)
-class GradientDiagnostics(FullDiagnostics):
-    """What an operator may want to see."""
-
-    mixing: float  # γ of the next step
-    atoms: int  # actions in the mixture
-    gap: Extended  # of the last step: an upper bound on F_t(X_t) - min F_t
-    height: float  # what the bound allows of the next one
-    certificate: str  # what the oracle said of its last minimum
-
-
-@kept
-@dataclass
-class Progress:
-    """What the bound needs to know of the steps so far."""
-
-    height: float  # h_t: F_t(X_t) - min F_t is at most this
-    gap: Extended  # of the last step
-    certificate: str  # of the last vertex
-    certified: bool  # whether all vertices were global minima
-    tracking: float = 0.0  # Σ √h_s
-    delay_cost: float = 0.0  # what late losses have cost
 
 
 @kept
@@ -69,21 +44,14 @@ class ConditionalGradient(FullInformation[GradientSettings]):
 
     Parameters
     ----------
-    actions : ActionSet
-        Points, a `Space`, of which `points()` are played, a ball, a box or a positive ball.
-    kernel : Kernel
-        Whose RKHS the losses are in.
-    horizon : int
-        Number n of rounds.
-    loss_norm : float, optional
-        Largest RKHS norm G of a loss; by default 1, or 𝒢 = sup ‖Φ(a)‖ where that is larger.
+    actions, kernel, horizon, loss_norm, rng
+        As for `ExpWeights`; the horizon is needed.
     tuning : "sharp" or "paper"
         Origin-centred with constant steps, or the paper's box: centre Φ(a₁), η = n^(-3/4)/2, γ_t = min(1, 2/√t).
     first : array of shape (d,), optional
         a₁. By default the centre of a compact set, or the point of smallest norm in the RKHS.
     learning_rate, mixing_rate : float, optional
         η, and a constant γ, in place of the tuned ones.
-    rng : seed or Generator, optional
 
     Examples
     --------
@@ -105,12 +73,15 @@ class ConditionalGradient(FullInformation[GradientSettings]):
 
     settings: GradientSettings
     problem: leader.LeaderProblem
-    _sharp: bool
-    _height: float
     _eta: float
     _gamma: float
-    _mean: MeanOnPoints | InFamily
-    _progress: Progress
+    _mean: MeanAction
+    # What the bound needs to know of the steps so far.
+    _height: float  # h_t: F_t(X_t) - min F_t is at most this
+    _gap: Extended  # of the last step
+    _certificate: str  # of the last vertex
+    _certified: bool  # whether all vertices were global minima
+    _tracking: float = 0.0  # Σ √h_s
 
     def __init__(
         self,
@@ -125,28 +96,24 @@ class ConditionalGradient(FullInformation[GradientSettings]):
         mixing_rate: float | None = None,
         rng: Any = None,
     ) -> None:
-        self._start(locals())
-        mean, height, certificate = self._mean, 0.0, "exhaustive"
-        if not self.game.is_finite:
-            mean.vertex(mean.mean, 0)  # where there is no oracle, say so now
-        if self._sharp:
-            height, certificate = mean.warm_start(self._height, self._rng)
-        self._progress = Progress(height, height, certificate, certificate != "local only")
-
-    def _prepare(self, game: Game) -> None:
-        settings, self.game = self.settings, game
-        n = settings.horizon
-        assert n is not None
-        self._sharp = settings.tuning == "sharp"
-        reach = game.radius if self._sharp else game.diameter
-        self.problem = leader.LeaderProblem(n, game.norm, reach or 1.0, game.diameter or 1.0)
-        gamma, eta, self._height = self.problem.gradient_steps()
-        if not self._sharp:
-            gamma, eta = 0.0, paper.gradient_rate(n)
+        settings, game = self._start(locals())
+        sharp = settings.tuning == "sharp"
+        reach = game.radius if sharp else game.diameter
+        self.problem = leader.LeaderProblem(
+            settings.horizon, game.norm, reach or 1.0, game.diameter or 1.0
+        )
+        gamma, eta, height = self.problem.gradient_steps()
+        if not sharp:
+            gamma, eta = 0.0, paper.gradient_rate(settings.horizon)
         self._eta = settings.learning_rate or eta
         self._gamma = settings.mixing_rate or gamma  # zero for the paper's, which fall
-        kind = MeanOnPoints if game.is_finite else InFamily
-        self._mean = kind(game, settings.first, centred=not self._sharp)
+        kind = MeanOnPoints if game.is_finite else MeanAction
+        X = self._mean = kind(game, settings.first, centred=not sharp)
+        if not game.is_finite:
+            X.vertex(X.mean, 0)  # where there is no oracle, say so now
+        start = X.warm_start(height, self._rng) if sharp else (0.0, "exhaustive")
+        self._height, self._certificate = start
+        self._gap, self._certified = self._height, self._certificate != "local only"
 
     # Algorithm 3.
 
@@ -161,28 +128,25 @@ class ConditionalGradient(FullInformation[GradientSettings]):
         refuse_extras(context, allowed)
         return drawn(count, *self._mean.draw(self._rng.random(count or 1)))
 
-    def _read_one(self, loss: Any) -> Any:
-        return self._mean.read(self.game.element(loss))
-
     def _learn_from(self, loss: Any, delay: int) -> None:
-        X, progress, t = self._mean, self._progress, self.ledger.heard
+        X, t = self._mean, self.ledger.heard
         eta, gamma = self._eta, self._step(t)
         if delay:  # steps do not grow
-            progress.delay_cost += self.game.width * min(delay * self._step(t - delay), 1.0)
+            self._delay_cost += self.game.width * min(delay * self._step(t - delay), 1.0)
         # The step is by the losses before this one.
-        gradient = X.gradient(eta)
+        gradient = X.gradient(eta, self._total)
         vertex = X.vertex(gradient, self._rng)
         gap = X.gap(gradient, vertex)
         X.move(gamma, vertex)
-        X.add(loss)
+        self._add(loss)
         # The bound: what the gap proves, or what the recursion does.
         certified = vertex.certificate != "local only"
-        h = min(progress.height, gap) if certified else progress.height
+        h = min(self._height, gap) if certified else self._height
         error = vertex.gap if certified else 0.0
-        progress.tracking += math.sqrt(max(h, 0.0))
-        progress.height = self.problem.next_height(h, gamma, eta, error)
-        progress.gap, progress.certificate = gap, vertex.certificate
-        progress.certified &= certified
+        self._tracking += math.sqrt(max(h, 0.0))
+        self._height = self.problem.next_height(h, gamma, eta, error)
+        self._gap, self._certificate = gap, vertex.certificate
+        self._certified &= certified
 
     # What it knows.
 
@@ -210,41 +174,41 @@ class ConditionalGradient(FullInformation[GradientSettings]):
 
     @locked
     def recommend(self) -> Recommendation:
-        return self._named(self._mean.best(self.ledger.heard))
+        latest = self._mean.mixture.atoms[-1]
+        return self._named(self.game.best(self._total, self.ledger.heard, near=latest))
 
     @property
     @locked
-    def diagnostics(self) -> GradientDiagnostics:
-        return GradientDiagnostics(
-            **self._counts(),
-            learning_rate=self._eta,
+    def diagnostics(self) -> FullDiagnostics:
+        return self._diagnosed(
+            self._eta,
             mixing=self._step(self.ledger.heard + 1),
             atoms=self._mean.mixture.size,
-            gap=self._progress.gap,
-            height=self._progress.height,
-            certificate=self._progress.certificate,
+            gap=self._gap,
+            height=self._height,
+            certificate=self._certificate,
         )
 
     # The bound: rounds played count with the gaps that were measured.
 
     def _proved(self, rounds: int) -> Guarantee:
-        played, progress = self._played(), self._progress
+        played = self._played()
         first, rest = played.heard + 1, max(rounds - played.heard, 0)
-        ahead = self.problem.tracking(progress.height, self._steps, first, rest, self._eta)
+        ahead = self.problem.tracking(self._height, self._steps, first, rest, self._eta)
         return leader.conditional_gradient(
             self.problem,
             self._eta,
             rounds,
             width=self.game.width,
             played=played,
-            tracking=progress.tracking + ahead,
-            delay_cost=progress.delay_cost,
-            proved=progress.certified,
+            tracking=self._tracking + ahead,
+            delay_cost=self._delay_cost,
+            proved=self._certified,
             eigenvalue=self.game.eigenvalue,
         )
 
     def _printed(self, rounds: int) -> Guarantee | None:
-        if self._sharp:
+        if self.settings.tuning == "sharp":
             return None
         norm, radius, width = self.game.norm, self.game.radius, self.game.width
         return paper.conditional_gradient(rounds, norm=norm, radius=radius, width=width)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -44,17 +43,6 @@ from koloss.learners.full.learner import (
 from koloss.learners.full.settings import ExpWeightsSettings
 from koloss.learners.ledger import Drawn
 from koloss.learners.sharing import locked
-
-
-@dataclass(frozen=True)
-class ExpWeightsDiagnostics(FullDiagnostics):
-    """What an operator may want to see."""
-
-    sampler: str  # how actions are drawn
-    entropy: float | None  # of the next decision's distribution on a finite set, in nats
-    sampling: dict[str, Any]
-    """What the sampler says of itself: the acceptance rate of exact draws; effective size, resamplings and restarts of
-    particles; centres kept and the error of compression for kernel expansions."""
 
 
 @kept
@@ -117,13 +105,11 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
     settings: ExpWeightsSettings
     problem: FullProblem
     _prior: Any  # -log p₁
-    _total: Any  # S: values on points, elsewhere a loss, or None before the first; where it is compressed it is in the expansion
-    _expansion: Expansion | None
+    _expansion: Expansion | None  # S, where it is compressed
     _sampler: Any
     _said: dict[str, float]  # by the paper's theorem
     _eta: float | None  # None without a horizon, where it changes with time
     _allowance: float = 0.0  # error that compression may make of a loss
-    _delay_cost: float = 0.0
     _heard_width: float = 0.0  # largest range of a loss heard
     _masked: int = 0  # decisions made among some of the actions
 
@@ -144,21 +130,17 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         compression: float = 0.01,
         rng: Any = None,
     ) -> None:
-        self._start(locals())
-
-    def _prepare(self, game: Game) -> None:
+        settings, game = self._start(locals())
         from koloss.samplers.lookup import sampler_for  # which takes its time to load
 
-        settings, self.game = self.settings, game
-        actions, kernel, n = game.actions, game.kernel, settings.horizon
+        n, dimension = settings.horizon, _dimension(game.actions)
         self._prior, varies = _prior(game, settings.prior)
-        self._total = np.zeros(len(game.points)) if game.is_finite else None
         size, move = settings.particles, settings.move
-        self._sampler = sampler_for(kernel, actions, particles=size, move=move)
+        self._sampler = sampler_for(game.kernel, game.actions, particles=size, move=move)
         self._expansion = None
-        if not self._sampler.exact and kernel.loss_family.is_expansion:
-            self._expansion = Expansion.empty(kernel, actions.dimension, size=game.radius)
-        self.problem = FullProblem(n or 1, game.width, varies, _dimension(actions), settings.delay)
+        if not self._sampler.exact and game.kernel.loss_family.is_expansion:
+            self._expansion = Expansion.empty(game.kernel, game.actions.dimension, size=game.radius)
+        self.problem = FullProblem(n or 1, game.width, varies, dimension, settings.delay)
         self._said, self._eta = {}, None
         if n is not None:
             self._tune(n)
@@ -243,7 +225,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         if self._expansion is not None:
             self._expansion.add(loss, self._error_allowed(t))
         else:
-            self._total = loss if self._total is None else self._total + loss
+            self._add(loss)
         if self.game.learned:
             self._heard_width = max(self._heard_width, float(np.ptp(loss)))
         self._sampler.stale = True
@@ -284,16 +266,11 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
 
     @locked
     def recommend(self) -> Recommendation:
-        if self._losses is None:  # anything is as good
-            return Recommendation(
-                None, self.actions.sample(1, np.random.default_rng(0))[0], 0.0, "exhaustive"
-            )
-        best = self.game.best(self._losses, self.ledger.heard, rng=np.random.default_rng(0))
-        return self._named(best)
+        return self._named(self.game.best(self._losses, self.ledger.heard))
 
     @property
     @locked
-    def diagnostics(self) -> ExpWeightsDiagnostics:
+    def diagnostics(self) -> FullDiagnostics:
         entropy = None
         if self.game.is_finite:
             p = self.distribution
@@ -302,9 +279,8 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         expansion = self._expansion
         if expansion is not None:
             sampling |= {"centers": len(expansion), "compression_error": expansion.spent}
-        return ExpWeightsDiagnostics(
-            **self._counts(),
-            learning_rate=self.learning_rate,
+        return self._diagnosed(
+            self.learning_rate,
             sampler=self._sampler.method,
             entropy=entropy,
             sampling=sampling,
@@ -322,13 +298,8 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         return min(moved, delta * game.width) if game.kernel.loss_family.is_convex else moved
 
     def _proved(self, rounds: int) -> Guarantee:
-        promise = self._proved_for_all(rounds)
-        return promises.masked(promise, self._masked) if self._masked else promise
-
-    def _proved_for_all(self, rounds: int) -> Guarantee:
-        """What is proved where all actions are allowed."""
         game, settings = self.game, self.settings
-        return exp_weights(
+        promise = exp_weights(
             self.problem,
             self._excess,
             rounds,
@@ -343,6 +314,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             exact=self._sampler.exact,
             heard_width=self._heard_width if game.learned else None,
         )
+        return promises.masked(promise, self._masked) if self._masked else promise
 
     def _compression(self) -> Compression:
         expansion, share = self._expansion, self.settings.compression

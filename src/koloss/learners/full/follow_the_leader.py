@@ -18,22 +18,19 @@ on the ball and for linear losses on convex sets; elsewhere there is an error th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss.actions import ActionSet
-from koloss.core.arrays import to_numpy
 from koloss.core.snapshot import kept
 from koloss.guarantees import Guarantee, leader, paper
 from koloss.kernels import Kernel, Loss
-from koloss.learners.base import Recommendation, refuse_extras
+from koloss.learners.base import refuse_extras
 from koloss.learners.full.learner import (
     FullDiagnostics,
     FullInformation,
-    Game,
     drawn,
 )
 from koloss.learners.full.settings import LeaderSettings
@@ -46,14 +43,6 @@ SHARE = 1e-3
 """Of the bound, that approximate projections may add."""
 
 
-@dataclass(frozen=True)
-class LeaderDiagnostics(FullDiagnostics):
-    """What an operator may want to see."""
-
-    atoms: int  # actions in the distribution of the next decision
-    gap: float  # of its projection: the mean is at most √gap from the leader
-
-
 @kept
 class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     """Follow the regularised leader with full information (Algorithm 4).
@@ -62,21 +51,12 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     ----------
     actions : ActionSet
         Points, a `Space`, of which `points()` are played; a ball, with `Quadratic` or `Linear`; a box or a positive ball, with `Linear`.
-    kernel : Kernel
-        Whose RKHS the losses are in.
-    horizon : int
-        Number n of rounds.
-    loss_norm : float, optional
-        Largest RKHS norm G of a loss; by default 1, or 𝒢 = sup ‖Φ(a)‖ where that is larger.
+    kernel, horizon, loss_norm, delay, learning_rate, rng
+        As for `ExpWeights`; the horizon is needed.
     tuning : "sharp" or "paper"
         η = 2𝒢/(G√n), or 1/√n, which minimises the bound that the paper prints.
-    delay : int
-        Tune for losses that come after up to so many others.
-    learning_rate : float, optional
-        η, in place of the tuned one.
     tolerance : float, optional
         Gap that a projection on points may have; by default so small that it adds a thousandth to the bound.
-    rng : seed or Generator, optional
 
     Examples
     --------
@@ -98,10 +78,8 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     _hull: Hull
     _eta: float
     _tolerance: float
-    _total: Any  # Σ w_s: values on points, or a loss
     _last: Projection | None  # where the leader was at the last draw
     _tracking: float = 0.0
-    _delay_cost: float = 0.0
     _leader = None  # where it is, once somebody asks
 
     def __init__(
@@ -117,12 +95,8 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
         tolerance: float | None = None,
         rng: Any = None,
     ) -> None:
-        self._start(locals())
-
-    def _prepare(self, game: Game) -> None:
-        settings, self.game = self.settings, game
+        settings, game = self._start(locals())
         n = settings.horizon
-        assert n is not None
         self._hull = projection_for(game.kernel, game.actions)
         self.problem = leader.LeaderProblem(n, game.norm, game.radius or 1.0, game.diameter or 1.0)
         tuned = self.problem.leader_rate(settings.delay)
@@ -131,19 +105,17 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
         self._tolerance = (SHARE * self.problem.reach) ** 2 / n  # n G √h ≤ a share of ϱ G √n
         if settings.tolerance is not None:
             self._tolerance = settings.tolerance
-        self._total, self._last = None, None
-
-    def _zero(self) -> Any:
-        if self.game.is_finite:
-            return np.zeros(len(self.game.points))
-        return 0.0 * self.game.kernel.embed(np.zeros(self.game.actions.dimension))
+        self._last = None
 
     # Algorithm 4.
 
     def _project(self) -> Projection:
         """The leader: the projection of -(η/2) Σ w_s onto the hull."""
         if self._leader is None:
-            target = self._zero() if self._total is None else -self._eta / 2 * self._total
+            if self._total is None:
+                target = 0.0 * self.game.kernel.embed(np.zeros(self.game.actions.dimension))
+            else:
+                target = -self._eta / 2 * self._total
             self._leader = self._hull.project(target, self._tolerance, self._last)
         return self._leader
 
@@ -158,14 +130,10 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
             return drawn(count, X.atoms[k])
         return drawn(count, X.atoms[k], X.index[k], X.weights[k])
 
-    def _read_one(self, loss: Any) -> Any:
-        loss = self.game.element(loss)
-        return to_numpy(loss(self.game.points)) if self.game.is_finite else loss
-
     def _learn_from(self, loss: Any, delay: int) -> None:
         moved = delay * self._eta * self.game.norm / 2
         self._delay_cost += self.game.norm * min(moved, self.game.diameter)
-        self._total = loss if self._total is None else self._total + loss
+        self._add(loss)
         self._leader = None
 
     # What it knows.
@@ -197,17 +165,11 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     def _peek(self, rng: np.random.Generator, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
         return self.mixture
 
-    @locked
-    def recommend(self) -> Recommendation:
-        total = self._zero() if self._total is None else self._total
-        return self._named(self.game.best(total, self.ledger.heard))
-
     @property
     @locked
-    def diagnostics(self) -> LeaderDiagnostics:
+    def diagnostics(self) -> FullDiagnostics:
         X = self._project()
-        counts, atoms = self._counts(), len(X.weights)
-        return LeaderDiagnostics(**counts, learning_rate=self._eta, atoms=atoms, gap=X.gap)
+        return self._diagnosed(self._eta, atoms=len(X.weights), gap=X.gap)
 
     # The bound.
 

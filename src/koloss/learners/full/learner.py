@@ -26,6 +26,7 @@ from koloss.learners.base import Learner, Recommendation
 from koloss.learners.full.settings import FullSettings
 from koloss.learners.ledger import Drawn
 from koloss.learners.losses import LARGEST
+from koloss.learners.sharing import locked
 from koloss.learners.waiting import Entry, Law
 from koloss.oracles import minimize
 from koloss.proxy.pivoted_cholesky import negative_eigenvalue
@@ -62,8 +63,10 @@ class Game:
         actions, kernel = settings.actions, settings.kernel
         radius, diameter = feature_radius(kernel, actions), feature_diameter(kernel, actions)
         norm = max(1.0, radius) if settings.loss_norm is None else settings.loss_norm
-        low, high = settings.stated_range or (None, None)
-        width = 1.0 if settings.learns_range else norm * diameter
+        said = getattr(settings, "loss_range", None)
+        learned = said == "learn"
+        low, high = (None, None) if said is None or learned else said
+        width = 1.0 if learned else norm * diameter
         if low is not None and high is not None:
             if not isinstance(actions, Points) and high - low < NARROWEST * width:
                 rule = f"must not be narrower than {NARROWEST:g} of what losses of this norm can range over"
@@ -72,7 +75,6 @@ class Game:
         eigenvalue = 0.0
         if settings.projects and isinstance(actions, Points):
             eigenvalue = negative_eigenvalue(kernel, actions)
-        learned = settings.learns_range
         return cls(actions, kernel, norm, low, high, width, radius, diameter, eigenvalue, learned)
 
     @property
@@ -86,7 +88,7 @@ class Game:
         points: NDArray[np.float64] = self.actions.X  # type: ignore[attr-defined]
         return points
 
-    def element(self, loss: Any) -> Loss:
+    def element(self, loss: Any) -> Any:
         """A loss in the kernel's own form, if it is one of this game's."""
         if not isinstance(loss, Loss):
             raise TypeError(f"`loss` must be a Loss, the whole function, got {type(loss).__name__}")
@@ -128,13 +130,21 @@ class Game:
         if loss.dimension != d:
             raise ValueError(f"`loss` must have dimension {d}, got {loss.dimension}")
 
-    def best(self, total: Any, heard: int, **search: Any) -> Recommendation:
-        """The action of least total loss: of the values on points, or of a loss."""
-        rounds = max(heard, 1)
+    def read(self, loss: Any) -> Any:
+        """An element of the RKHS in the form that is kept: its values on points, elsewhere as it is."""
+        own = self.element(loss)
+        return to_numpy(own(self.points)) if self.is_finite else own
+
+    def best(self, total: Any, heard: int, near: Any = None) -> Recommendation:
+        """The action of least total loss: of the values on points, or of a loss, found from near an action; None is no loss."""
+        rounds, rng = max(heard, 1), np.random.default_rng(0)
         if self.is_finite:
             i = int(np.argmin(total))
             return Recommendation(i, self.points[i], float(total[i]) / rounds, "exhaustive")
-        least = minimize(total, self.actions, **search)
+        if total is None:  # anything is as good
+            any_action = self.actions.sample(1, rng)[0] if near is None else near.copy()
+            return Recommendation(None, any_action, 0.0, "exhaustive")
+        least = minimize(total, self.actions, near=near, rng=rng)
         return Recommendation(None, least.point, least.value / rounds, least.certificate)
 
 
@@ -143,22 +153,16 @@ class FullInformation(Learner[F, Law]):
 
     feedback = "full"
     game: Game
+    _total: Any  # Σ of the losses: values on points, elsewhere a loss, or None before the first
+    _delay_cost: float = 0.0  # what late losses have cost
 
-    def _start(self, arguments: Mapping[str, Any]) -> None:
+    def _start(self, arguments: Mapping[str, Any]) -> tuple[F, Game]:
         """Begin with a constructor's arguments, `locals()` at its beginning."""
         settings: Any = self.settings_type.of(arguments)
         self._begin(settings, arguments["rng"])
-        self._prepare(Game.of(settings))
-
-    # What a learner of this kind adds.
-
-    @abc.abstractmethod
-    def _prepare(self, game: Game) -> None:
-        """What the settings and the game imply, the same before and after a snapshot."""
-
-    @abc.abstractmethod
-    def _read_one(self, loss: Any) -> Any:
-        """A loss in the form that the learner keeps, or an error; changes nothing."""
+        self.game = Game.of(settings)
+        self._total = np.zeros(len(self.game.points)) if self.game.is_finite else None
+        return self.settings, self.game
 
     @abc.abstractmethod
     def _learn_from(self, loss: Any, delay: int) -> None:
@@ -170,34 +174,57 @@ class FullInformation(Learner[F, Law]):
     def actions(self) -> Any:
         return self.game.points if self.game.is_finite else self.game.actions
 
+    def _read_one(self, loss: Any) -> Any:
+        """A loss in the form that the learner keeps, or an error; changes nothing."""
+        return self.game.read(loss)
+
     def _read(self, entries: Sequence[Entry[Law]], loss: Any) -> Sequence[Any]:
         return [self._read_one(one) for one in _one_per_decision(loss, len(entries))]
+
+    def _add(self, loss: Any) -> None:
+        self._total = loss if self._total is None else self._total + loss
 
     def _learn(self, law: Law | None, entries: Sequence[Entry[Law]], losses: Sequence[Any]) -> None:
         for entry, loss in zip(entries, losses, strict=True):  # one: there is no law to share
             self._learn_from(loss, self.ledger.heard - 1 - entry.heard)
+
+    @locked
+    def recommend(self) -> Recommendation:
+        return self._named(self.game.best(self._total, self.ledger.heard))
 
     def _played(self) -> Played:
         """What guarantees need to know of the game."""
         book = self.ledger
         return Played(book.made, book.heard, book.late, book.longest_delay, book.unheard)
 
-    def _counts(self) -> dict[str, int]:
-        """What diagnostics begin with."""
+    def _diagnosed(self, learning_rate: float, **more: Any) -> FullDiagnostics:
         book = self.ledger
-        counts = {"rounds": book.made, "heard": book.heard, "late": book.late}
-        return {**counts, "outstanding": len(book)}
+        return FullDiagnostics(book.made, book.heard, len(book), book.late, learning_rate, **more)
 
 
 @dataclass(frozen=True)
 class FullDiagnostics:
-    """What an operator may want to see of any of these learners."""
+    """What an operator may want to see of these learners; None where one has no such thing."""
 
     rounds: int  # decisions made
     heard: int  # losses heard
     outstanding: int  # decisions not heard of
     late: int  # losses heard after others that came between their decision and them
     learning_rate: float  # η of the next decision
+    # Of Algorithm 2.
+    sampler: str | None = None  # how actions are drawn
+    entropy: float | None = None  # of the next decision's distribution on a finite set, in nats
+    sampling: dict[str, Any] | None = None
+    """What the sampler says of itself: the acceptance rate of exact draws; effective size, resamplings and restarts of
+    particles; centres kept and the error of compression for kernel expansions."""
+    # Of Algorithms 3 and 4.
+    mixing: float | None = None  # γ of the next step
+    atoms: int | None = None  # actions in the distribution of the next decision
+    gap: float | None = (
+        None  # Algorithm 3: of the last step, an upper bound on F_t(X_t) - min F_t; 4: of the projection, whose mean is at most √gap from the leader
+    )
+    height: float | None = None  # what the bound allows of the next one
+    certificate: str | None = None  # what the oracle said of its last minimum
 
     def __str__(self) -> str:
         heard = f"{self.heard} losses heard ({self.late} late)"

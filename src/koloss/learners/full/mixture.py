@@ -14,7 +14,6 @@ import numpy as np
 from koloss.core.arrays import to_numpy
 from koloss.core.snapshot import ExtendedVector, Matrix, Vector, kept
 from koloss.kernels import Loss
-from koloss.learners.base import Recommendation
 from koloss.learners.full.learner import Game
 from koloss.oracles import Minimum, minimize
 
@@ -100,19 +99,92 @@ class Mixture:
         self.sums[: self.size] = kept
 
 
+@kept
 class MeanAction:
-    """X, a mixture with that mean, the centre c of the regulariser, and the cumulative loss Σ w_s."""
+    """X, a mixture with that mean, and the centre c of the regulariser.
+
+    Elements of the RKHS are losses of the game's family: a matrix and a vector, coefficients, an expansion.
+    """
 
     game: Game
     mixture: Mixture
     mean: Any
     centre: Any
-    total: Any
+
+    def __init__(self, game: Game, first: Any, *, centred: bool) -> None:
+        self.game = game
+        atom = first
+        if first is None:  # the centre of the set
+            middle = np.mean(game.actions.bounds(), axis=0)
+            atom = game.actions.project(middle[None])[0]  # type: ignore[attr-defined]
+        self.mixture = Mixture.of(np.asarray(atom)[None])
+        self.mean = game.kernel.embed(atom)
+        self.centre = self.mean if centred else 0.0 * self.mean
+
+    def inner(self, element: Any) -> float:
+        """⟨X, Y⟩ of an element Y."""
+        return float(element.inner(self.mean))
+
+    def gradient(self, eta: float, total: Any) -> Any:
+        """∇F(X) = η Σ w_s + 2(X - c)."""
+        gradient = 2.0 * (self.mean - self.centre)
+        return gradient if total is None else gradient + eta * total
+
+    def vertex(self, gradient: Any, rng: Any) -> Minimum:
+        """v = argmin_a ⟨∇F(X), Φ(a)⟩."""
+        return minimize(gradient, self.game.actions, near=self.mixture.atoms[-1], rng=rng)
+
+    def gap(self, gradient: Any, vertex: Minimum) -> float:
+        """⟨∇F(X), X - Φ(v)⟩, an upper bound on F(X) - min F; infinite where nothing is proved."""
+        if vertex.certificate == "local only":
+            return math.inf
+        return max(self.inner(gradient) - vertex.lower_bound, 0.0)
+
+    def distance(self, vertex: Minimum) -> float:
+        """‖X - Φ(v)‖² of the vertex for the gradient 2X."""
+        step = self.game.kernel.embed(vertex.point) - self.mean
+        return float(step.inner(step))
+
+    def move(self, gamma: float, vertex: Minimum) -> None:
+        """X ← (1 - γ)X + γΦ(v), and the mixture likewise."""
+        kernel = self.game.kernel
+        self.mixture.mix(gamma, vertex.point)
+        if self.mean.is_expansion:  # its centres are the atoms: some are dropped
+            self.mean = kernel.embed(self.mixture.atoms, self.mixture.weights)
+        else:
+            self.mean = (1 - gamma) * self.mean + gamma * kernel.embed(vertex.point)
+
+    def warm_start(self, height: float, rng: Any) -> tuple[float, str]:
+        """Steps on ‖Y‖² with exact line search, until the gap is at most h̄; the gap, and what proves it."""
+        for _ in range(WARM_LIMIT):
+            square = self.inner(self.mean)
+            if square <= height and not self.game.is_finite:  # min ‖Y‖² is not negative
+                return square, "dual"
+            vertex = self.vertex(2.0 * self.mean, rng)
+            gap, distance = 2 * square - vertex.value, self.distance(vertex)
+            if gap <= height or distance <= 0:  # zero by rounding, where features are almost equal
+                break
+            self.move(min(1.0, gap / (2 * distance)), vertex)
+        error = vertex.gap if vertex.certificate != "local only" else 0.0
+        return max(gap + error, 0.0), vertex.certificate
+
+    def draw(self, uniform: Any) -> tuple[Any, Any, Any]:
+        """Actions, and on points their rows and probabilities, for uniform numbers in [0, 1)."""
+        return self.mixture.atoms[self.mixture.draw(uniform)].copy(), None, None
+
+    def atoms(self) -> Any:
+        """The actions of the mixture."""
+        return self.mixture.atoms.copy()
+
+    def element(self) -> Loss:
+        """X as an element of the RKHS."""
+        mean: Loss = self.mean
+        return mean
 
 
 @kept
 class MeanOnPoints(MeanAction):
-    """Elements of the RKHS as their values on N points: O(N) per round, one column of the kernel."""
+    """The same with elements of the RKHS as their values on N points: O(N) per round, one column of the kernel."""
 
     X: Matrix
     p: Vector  # all weights of the mixture, by point
@@ -129,7 +201,6 @@ class MeanOnPoints(MeanAction):
         self.p[atom] = 1.0
         self.mean = self._column(atom).copy()
         self.centre = self.mean.copy() if centred else np.zeros(len(self.X))
-        self.total = np.zeros(len(self.X))
 
     def _restored(self) -> None:
         self._columns: dict[int, Any] = {}
@@ -144,49 +215,25 @@ class MeanOnPoints(MeanAction):
             self._columns[i] = column
         return column
 
-    def gradient(self, eta: float) -> Any:
-        """∇F(X) = η Σ w_s + 2(X - c)."""
-        return eta * self.total + 2 * (self.mean - self.centre)
+    def inner(self, element: Any) -> float:
+        return float(self.p @ element)
 
-    def vertex(self, gradient: Any, rng: Any = None) -> Minimum:
-        """v = argmin_a ⟨∇F(X), Φ(a)⟩."""
+    def vertex(self, gradient: Any, rng: Any) -> Minimum:
         i = int(np.argmin(gradient))
         return Minimum(self.X[i], float(gradient[i]), 0.0, "exhaustive", index=i)
 
-    def gap(self, gradient: Any, vertex: Minimum) -> float:
-        """⟨∇F(X), X - Φ(v)⟩, an upper bound on F(X) - min F; infinite where nothing is proved."""
-        return max(float(self.p @ gradient) - vertex.value, 0.0)
+    def distance(self, vertex: Minimum) -> float:
+        square = to_numpy(self.game.kernel.diag(vertex.point[None])).item()
+        return self.inner(self.mean) - vertex.value + float(square)
 
     def move(self, gamma: float, vertex: Minimum) -> None:
-        """X ← (1 - γ)X + γΦ(v), and the mixture likewise."""
         i: Any = vertex.index
         self.mean = (1 - gamma) * self.mean + gamma * self._column(i)
         self.p = (1 - gamma) * self.p
         self.p[i] += gamma
         self.mixture.mix(gamma, i)
 
-    def warm_start(self, height: float, rng: Any = None) -> tuple[float, str]:
-        """Steps on ‖Y‖² with exact line search, until the gap is at most h̄; the gap, and what proves it."""
-        diagonal = to_numpy(self.game.kernel.diag(self.X))
-        for _ in range(WARM_LIMIT):
-            vertex = self.vertex(self.mean)
-            square = float(self.p @ self.mean)
-            gap = 2 * (square - vertex.value)
-            distance = square - 2 * vertex.value + float(diagonal[vertex.index])
-            if gap <= height or distance <= 0:  # zero by rounding, where points are almost equal
-                break
-            self.move(min(1.0, gap / (2 * distance)), vertex)
-        return max(gap, 0.0), "exhaustive"
-
-    def read(self, loss: Loss) -> Any:
-        """An element of the RKHS in the form that is kept here."""
-        return to_numpy(loss(self.X))
-
-    def add(self, loss: Any) -> None:
-        self.total = self.total + loss
-
     def draw(self, uniform: Any) -> tuple[Any, Any, Any]:
-        """Actions, and on points their rows and probabilities, for uniform numbers in [0, 1)."""
         index = self.mixture.atoms[self.mixture.draw(uniform)]
         return self.X[index], index, self.p[index]
 
@@ -194,85 +241,5 @@ class MeanOnPoints(MeanAction):
         return self.X[self.mixture.atoms]
 
     def element(self) -> Loss:
-        """X as an element of the RKHS."""
         mean: Loss = self.game.kernel.embed(self.X[self.p > 0], self.p[self.p > 0])
         return mean
-
-    def best(self, heard: int) -> Recommendation:
-        return self.game.best(self.total, heard)
-
-
-@kept
-class InFamily(MeanAction):
-    """Elements of the RKHS as losses of the game's family: a matrix and a vector, coefficients, an expansion."""
-
-    mean: Loss
-    centre: Loss
-    total: Loss | None
-
-    def __init__(self, game: Game, first: Any, *, centred: bool) -> None:
-        self.game = game
-        atom = first
-        if first is None:  # the centre of the set
-            middle = np.mean(game.actions.bounds(), axis=0)
-            atom = game.actions.project(middle[None])[0]  # type: ignore[attr-defined]
-        self.mixture = Mixture.of(np.asarray(atom)[None])
-        self.mean = game.kernel.embed(atom)
-        self.centre = self.mean if centred else 0.0 * self.mean
-        self.total = None
-
-    def gradient(self, eta: float) -> Loss:
-        gradient = 2.0 * (self.mean - self.centre)
-        return gradient if self.total is None else gradient + eta * self.total
-
-    def vertex(self, gradient: Loss, rng: Any) -> Minimum:
-        return minimize(gradient, self.game.actions, near=self.mixture.atoms[-1], rng=rng)
-
-    def gap(self, gradient: Loss, vertex: Minimum) -> float:
-        if vertex.certificate == "local only":
-            return math.inf
-        return max(gradient.inner(self.mean) - vertex.lower_bound, 0.0)
-
-    def move(self, gamma: float, vertex: Minimum) -> None:
-        kernel = self.game.kernel
-        self.mixture.mix(gamma, vertex.point)
-        if self.mean.is_expansion:  # its centres are the atoms: some are dropped
-            self.mean = kernel.embed(self.mixture.atoms, self.mixture.weights)
-        else:
-            self.mean = (1 - gamma) * self.mean + gamma * kernel.embed(vertex.point)
-
-    def warm_start(self, height: float, rng: Any) -> tuple[float, str]:
-        for _ in range(WARM_LIMIT):
-            square = self.mean.inner(self.mean)
-            if square <= height:  # min ‖Y‖² is not negative
-                return square, "dual"
-            vertex = self.vertex(2.0 * self.mean, rng)
-            gap = 2 * square - vertex.value
-            step = self.game.kernel.embed(vertex.point) - self.mean
-            distance = step.inner(step)
-            if gap <= height or distance <= 0:  # zero by rounding, where features are almost equal
-                break
-            self.move(min(1.0, gap / (2 * distance)), vertex)
-        error = vertex.gap if vertex.certificate != "local only" else 0.0
-        return max(gap + error, 0.0), vertex.certificate
-
-    def read(self, loss: Loss) -> Loss:
-        return loss
-
-    def add(self, loss: Loss) -> None:
-        self.total = loss if self.total is None else self.total + loss
-
-    def draw(self, uniform: Any) -> tuple[Any, None, None]:
-        return self.mixture.atoms[self.mixture.draw(uniform)].copy(), None, None
-
-    def atoms(self) -> Any:
-        return self.mixture.atoms.copy()
-
-    def element(self) -> Loss:
-        return self.mean
-
-    def best(self, heard: int) -> Recommendation:
-        latest = self.mixture.atoms[-1]
-        if self.total is None:
-            return Recommendation(None, latest.copy(), 0.0, "exhaustive")
-        return self.game.best(self.total, heard, near=latest, rng=np.random.default_rng(0))

@@ -30,11 +30,12 @@ class FullSettings(Settings):
     tuning: Literal["sharp", "paper"] = "sharp"
     learning_rate: float | None = None
 
-    projects: ClassVar[bool] = (
-        False  # whether the bound needs the geometry of the RKHS, not ranges alone
-    )
+    projects: ClassVar[bool] = False
+    """Whether the bound needs the geometry of the RKHS, not ranges alone; and a horizon."""
 
     def __post_init__(self) -> None:
+        if self.projects:
+            as_int("horizon", self.horizon, minimum=1)
         super().__post_init__()
         actions = self.actions
         if not isinstance(actions, (Points, Ball, Box, PositiveBall)):
@@ -45,26 +46,15 @@ class FullSettings(Settings):
         if isinstance(actions, Points) and not isinstance(actions, SpacePoints):
             X = to_numpy(actions.X).astype(float)
             self._set("actions", Points(X, covering_radius=actions.covering_radius))
-        elif not isinstance(actions, Points):
-            self._need_kernel()
+        needed = self.projects or not isinstance(actions, Points)
+        if needed and not isinstance(self.kernel, Kernel):
+            raise TypeError(f"`kernel` must be a Kernel, got {type(self.kernel).__name__}")
         one_of("tuning", self.tuning, ("sharp", "paper"))
         for name in ("loss_norm", "learning_rate"):
             if getattr(self, name) is not None:
                 self._set(name, as_size(name, getattr(self, name)))
-
-    @property
-    def learns_range(self) -> bool:
-        """Whether the size of losses is learned."""
-        return False
-
-    @property
-    def stated_range(self) -> tuple[float, float] | None:
-        """One interval of all losses, where one was said."""
-        return None
-
-    def _need_kernel(self) -> None:
-        if not isinstance(self.kernel, Kernel):
-            raise TypeError(f"`kernel` must be a Kernel, got {type(self.kernel).__name__}")
+        if hasattr(self, "delay"):
+            self._set("delay", as_int("delay", self.delay, minimum=0, maximum=10**6))
 
 
 @kept
@@ -81,11 +71,10 @@ class ExpWeightsSettings(FullSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("delay", as_int("delay", self.delay, minimum=0, maximum=10**6))
         self._set("particles", as_count("particles", self.particles, minimum=2))
         self._set("compression", as_float("compression", self.compression, minimum=0.0))
         one_of("move", self.move, ("hit-and-run", "diffusion"))
-        if self.learns_range:
+        if isinstance(self.loss_range, str) and self.loss_range == "learn":
             self._check_learned()
         elif self.loss_range is not None:
             self._set("loss_range", as_interval("loss_range", self.loss_range))
@@ -96,15 +85,6 @@ class ExpWeightsSettings(FullSettings):
             raise ValueError(f"{named} must be left out without a horizon")
         if self.prior is not None:
             self._check_prior()
-
-    @property
-    def learns_range(self) -> bool:
-        """Whether nothing is said of the size of losses."""
-        return isinstance(self.loss_range, str) and self.loss_range == "learn"
-
-    @property
-    def stated_range(self) -> tuple[float, float] | None:
-        return None if self.learns_range else self.loss_range  # type: ignore[return-value]
 
     def _check_learned(self) -> None:
         if not isinstance(self.actions, Points):
@@ -136,15 +116,14 @@ class ExpWeightsSettings(FullSettings):
 class GradientSettings(FullSettings):
     """Of Algorithm 3."""
 
+    horizon: int
     first: Any = None
     mixing_rate: float | None = None
 
     projects: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        as_int("horizon", self.horizon, minimum=1)
         super().__post_init__()
-        self._need_kernel()
         if self.mixing_rate is not None:
             gamma = as_float("mixing_rate", self.mixing_rate, positive=True)
             if gamma > 1:
@@ -162,15 +141,13 @@ class GradientSettings(FullSettings):
 class LeaderSettings(FullSettings):
     """Of Algorithm 4."""
 
+    horizon: int
     delay: int = 0
     tolerance: float | None = None
 
     projects: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        as_int("horizon", self.horizon, minimum=1)
         super().__post_init__()
-        self._need_kernel()
-        self._set("delay", as_int("delay", self.delay, minimum=0, maximum=10**6))
         if self.tolerance is not None:
             self._set("tolerance", as_float("tolerance", self.tolerance, minimum=0.0))
