@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.learners.insured.clouds import Cloud, covering_radius, sobol
-from koloss.learners.insured.growing import FIRST, Plan, following
+from koloss.learners.insured.growing import FIRST, Cloud, Plan, covering_radius, following, sobol
 from koloss.learners.insured.landmarks import History, Landmarks, learn_lengths
 from koloss.learners.insured.settings import InsuredSettings
 from tests.support import inside

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from koloss.guarantees.insured import CEILING
-from koloss.learners.insured.bets import SUSPICION, Bets
-from koloss.learners.insured.exploration import Exploration
-from koloss.learners.insured.explorer import DEAREST, JUMP, LEAST, SPARED
-from koloss.learners.insured.rounds import Round
+from koloss.learners.insured.evidence import SUSPICION, Bets
+from koloss.learners.insured.exploration import Exploration, Round
+from koloss.learners.insured.watched import DEAREST, JUMP, LEAST, SPARED
 from tests.learners.insured.rounds import (
     DESIGNS,
     EXPLORATIONS,
@@ -447,7 +446,7 @@ def test_sums_by_hand(rng):
     assert stage.noise == pytest.approx(noise)
     assert (stage.heard, stage.explored) == (12, 4)
     assert stage.explored_paid == pytest.approx(explored_paid)
-    assert stage.estimated_regret == pytest.approx(paid - total.min())
+    assert stage.account.used == pytest.approx(paid - total.min())
 
 
 def test_rounds_on_trust_leave_the_estimates_alone():

@@ -40,13 +40,13 @@ from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.subsets import NONE_ADDED
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import refuse_extras
-from koloss.learners.insured.engines import Engines, engines_of
+from koloss.learners.insured.engines import Robust, engines_of
+from koloss.learners.insured.exploration import Round
 from koloss.learners.insured.forecast import forecaster_for
 from koloss.learners.insured.growing import Growth
 from koloss.learners.insured.operated import Operated
 from koloss.learners.insured.places import in_order
 from koloss.learners.insured.policies import UserPolicy, check_given
-from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.ledger import Drawn
 from koloss.learners.losses import read_losses
@@ -162,10 +162,10 @@ class InsuredBandit(Operated):
         if settings.in_play:
             engine, robust, self._forecaster, self._growth = Growth.begin(settings, self._rng)
             batch = choose_batch(settings.robust, robust.problem, robust.rows)
-            engines = [Engines(engine, robust, settings.horizon, batch)]
+            engines = [(engine, Robust(robust, settings.horizon, batch))]
         else:
             engines = engines_of(settings)
-            pairs = engines[0].watched
+            pairs = engines[0][0]
             if settings.has_contexts:
                 pairs = points_engine(settings.pairs, trial=True)
             self._forecaster = forecaster_for(settings.forecast_kernel, pairs)
@@ -254,7 +254,7 @@ class InsuredBandit(Operated):
             for one in self._stages:
                 one.last.low, one.last.high = units.heard
                 if one is not stage and self._robust_range != before:
-                    one.robust.end_epoch()
+                    one.end_epoch()
         if self._growth is not None:
             self._growth.look(self)
 

@@ -12,14 +12,15 @@ from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee
 from koloss.learners.bandit.subsets import Bools, as_rows
 from koloss.learners.base import Recommendation, refuse_extras
-from koloss.learners.insured.diagnostics import (
+from koloss.learners.insured.exploration import Floats
+from koloss.learners.insured.report import (
     ContextDiagnostics,
     InsuredDiagnostics,
     diagnose_contexts,
     diagnose_stage,
+    prove_insured,
+    realise_insured,
 )
-from koloss.learners.insured.exploration import Floats
-from koloss.learners.insured.promise import prove_insured, realise_insured
 from koloss.learners.insured.stage import Stage
 from koloss.learners.insured.state import InsuredState
 from koloss.learners.ledger import Told

@@ -19,20 +19,22 @@ from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.subsets import Bools, Roster, Rows
 from koloss.learners.base import Recommendation
-from koloss.learners.insured.account import Account
-from koloss.learners.insured.allowance import Allowance
-from koloss.learners.insured.chances import Chances
-from koloss.learners.insured.diagnostics import Alarm
-from koloss.learners.insured.exploration import Exploration, Floats, lowest
+from koloss.learners.insured.account import Account, Allowance, Units
+from koloss.learners.insured.engines import Robust
+from koloss.learners.insured.evidence import Alarm, Chances
+from koloss.learners.insured.exploration import (
+    Exploration,
+    Floats,
+    Round,
+    explore,
+    explore_masked,
+    lowest,
+)
 from koloss.learners.insured.forecast import Forecaster, Local
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.places import Place
 from koloss.learners.insured.policies import BuiltIn, UserPolicy
-from koloss.learners.insured.robust import Robust
-from koloss.learners.insured.roster import Masks, explore
-from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
-from koloss.learners.insured.units import Units
 from koloss.learners.insured.watched import Watched
 from koloss.learners.ledger import Drawn, Ledger
 from koloss.learners.waiting import Entry, Late, keys_of
@@ -82,7 +84,7 @@ class Stage:
     first: Exploration  # that of the robust learner's design
     account: Account
     roster: Roster
-    masks: Masks  # explorations of requests
+    masks: dict[int, Exploration]  # of requests among some of the actions
     chances: Chances
     counts: Counts
     paused: bool = False  # whether the operator has stopped the policy, who lets it play again
@@ -112,7 +114,7 @@ class Stage:
         features = linalg.in_columns(engine.features)
         self.first = Exploration(1, features, engine.weights, engine.shares)
         self.account = Account(len(engine.points), engine.shares)
-        self.roster, self.masks = Roster(len(engine.points)), Masks()
+        self.roster, self.masks = Roster(len(engine.points)), {}
         self.chances, self.counts = Chances(), Counts()
         warm_up, learned = self.warm_up, engine.learned
         allowance = Allowance.of(settings, problem, horizon, warm_up=warm_up, learned=learned)
@@ -192,8 +194,8 @@ class Stage:
         if self.playing is self.last:
             among = None
             if mask is not None:
-                among = self.masks.find(mask, self.engine, self.roster.changes)
-            drawn = self.last.draw(count, rng, self, among)
+                among = explore_masked(self.engine, mask, self.roster.changes, self.masks)
+            drawn = self.last.draw(count, rng, self.made, among)
             if not isinstance(drawn, str):
                 played = drawn[0]
                 law = played.distribution() if played.choice is None else played.choice
@@ -255,7 +257,7 @@ class Stage:
         self.forecaster.update(pair, y)
         self.pending.open(choice, pair, entry.heard)
         self.counts.late += ledger.heard - 1 > entry.heard
-        reason = self.last.learn(law, key, y, self)
+        reason = self.last.learn(law, key, y, self.made)
         if reason is not None and self.is_watched:
             self.take_over(reason, ledger.made)
 
@@ -263,8 +265,9 @@ class Stage:
         self, law: Epoch | Late, entries: Sequence[Entry[Any]], losses: Sequence[Any], now: int
     ) -> None:
         """Losses of the robust learner: the forecasts of the policies hear them, too."""
-        robust, units, place = self.robust, self.units, self.place
-        self.counts.robust_late += len(entries) * robust.is_overdue(law)
+        robust, units, place, exp2 = self.robust, self.units, self.place, self.robust.exp2
+        assert exp2 is not None
+        self.counts.robust_late += len(entries) * exp2.is_late(law)
         keys = place.locals(keys_of(entries))
         for entry, key, loss in zip(entries, keys, losses, strict=True):
             self.forecaster.update(place.pair(key), units.inside(float(loss)))
@@ -273,9 +276,15 @@ class Stage:
             if best is not None:
                 gain = robust.gain(law, key, float(loss), best, self.mean)
                 self.chances.compare(gain / units.width)
-        robust.learn(law, keys, losses)
+        exp2.learn(law, keys, losses)
         if self._deserves_a_chance():
             self.re_arm("forecast", now)
+
+    def end_epoch(self) -> None:
+        """Have the robust learner play by what is known now in the next round."""
+        exp2 = self.robust.exp2
+        if exp2 is not None and exp2.epoch is not None and not exp2.epoch.over:
+            exp2.epoch.shrink()
 
     def drop(self, law: Any, before: int) -> None:
         """The loss of a decision of this law is not waited for any more."""
@@ -314,7 +323,7 @@ class Stage:
 
     def outlook(self) -> Floats:
         """Probability of every action in the next single decision."""
-        p: Any = self.last.outlook(self) if self.is_watched else "robust"
+        p: Any = self.last.outlook(self.made) if self.is_watched else "robust"
         if not isinstance(p, str):
             return p  # type: ignore[no-any-return]
         exp2 = self.robust.exp2 or self.robust.fresh(self.made)

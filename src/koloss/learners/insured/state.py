@@ -11,18 +11,17 @@ from koloss.learners.bandit.apart import Turn
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.subsets import NONE_ADDED, Bools, Rows
 from koloss.learners.base import Learner
-from koloss.learners.insured.diagnostics import Alarm
-from koloss.learners.insured.engines import Engines
+from koloss.learners.insured.account import Units
+from koloss.learners.insured.engines import Robust
+from koloss.learners.insured.evidence import Alarm
 from koloss.learners.insured.exploration import Floats
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.growing import FirstLook, Growth
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.places import Place
 from koloss.learners.insured.policies import UserPolicy, make_policy
-from koloss.learners.insured.robust import Robust
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.insured.stage import Stage
-from koloss.learners.insured.units import Units
 from koloss.learners.sharing import locked
 from koloss.learners.waiting import Late
 
@@ -43,23 +42,22 @@ class InsuredState(Learner[InsuredSettings, Any]):
     _pending: Pending  # what is in flight
     _growth: Growth | None = None  # where the set grows
 
-    def _prepare(self, engines: Sequence[Engines]) -> None:
+    def _prepare(self, engines: Sequence[tuple[PointsEngine, Robust]]) -> None:
         """The stages of a game; the forecast has been made."""
-        settings, first = self.settings, engines[0].watched
+        settings, (first, _) = self.settings, engines[0]
         self.engine, self._units = first, Units(first)
-        ranks = [one.watched.problem.rank for one in engines]
-        self.rank, self.epsilon = sum(ranks), max(one.watched.problem.epsilon for one in engines)
+        problems = [engine.problem for engine, _ in engines]
+        self.rank, self.epsilon = sum(p.rank for p in problems), max(p.epsilon for p in problems)
         kind = FirstLook if settings.in_play else Pending
         self._pending, self.alarms, self._stages = kind(self._forecaster), [], []
         C, K = len(engines), len(first.points)
-        hull = None if C == 1 else engines[0].robust.loss_range()
-        for c, (engine, robust, horizon, batch) in enumerate(engines):
+        for c, (engine, robust) in enumerate(engines):
             place = Place(c, C, K, None if C == 1 else _shown(settings.contexts, c))
             stage = Stage(
                 settings,
                 place,
                 engine,
-                Robust(robust, horizon, batch, hull),
+                robust,
                 make_policy(settings.policy, settings.deviations, place),
                 self._forecaster,
                 self._pending,
