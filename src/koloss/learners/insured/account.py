@@ -15,14 +15,14 @@ drawn only while Λ + O + 1 ≤ D + C and Λ + 1 ≤ D, and an entry has the lar
 
 Where there are shares of traffic, all of this is asked of the laws r within them and not of single actions, Λ(r) = Σ r(a)Λ(a).
 
-Where actions come and go (`roster`), an action has Λ(a) = 0 when it is added, and rounds drawn before that do not count for it, in
+Where actions come and go (`offer`), an action has Λ(a) = 0 when it is added, and rounds drawn before that do not count for it, in
 O(a) as little as when they are entered. What is withdrawn is not looked at. There are no shares then.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,12 +30,10 @@ from numpy.typing import NDArray
 
 from koloss.core.snapshot import Extended, Rows, Vector, kept
 from koloss.guarantees import insured
-from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.shares import Shares
 from koloss.learners.insured.exploration import largest, lowest, smallest
-from koloss.learners.insured.settings import InsuredSettings
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -225,44 +223,19 @@ class Allowance:
     overdraft: float | None = None  # C; None: that of `insured.overdraft`
     learned: bool = False  # whether the range is learned
 
-    @classmethod
-    def of(
-        cls,
-        settings: InsuredSettings,
-        problem: BanditProblem,
-        horizon: int | None,
-        *,
-        warm_up: int,
-        learned: bool,
-    ) -> Allowance:
-        """That of a stage with these settings, for its share of the horizon."""
-        allowance = cls(
-            share=settings.budget,
-            premium=settings.premium,
-            unit=insured.scale(problem, 1),
-            horizon=horizon,
-            warm_up=warm_up,
-            cap=None,
-            overdraft=settings.planned_delay or None,
-            learned=learned,
-        )
-        return replace(
-            allowance, cap=insured.largest_leverage(problem, allowance.budget(1), horizon)
-        )
-
-    def size(self, made: int) -> float:
-        """B of all rounds, or of those up to the next one where there is no horizon."""
-        return self.unit * math.sqrt(self.horizon or max(made, self.warm_up + 1))
+    def rounds(self, made: int) -> int:
+        """All rounds, or those up to the next one where there is no horizon."""
+        return self.horizon or max(made, self.warm_up + 1)
 
     def budget(self, made: int) -> float:
         """Estimated regret that may be reached once so many decisions have been made."""
-        return self.share * self.size(made)
+        return self.share * (self.unit * math.sqrt(self.rounds(made)))
 
     def debt(self, made: int) -> float:
         """C: decisions that may be open beyond what the budget has room for."""
         if self.overdraft is not None:
             return self.overdraft
-        return insured.overdraft(self.horizon or max(made, self.warm_up + 1))
+        return insured.overdraft(self.rounds(made))
 
 
 @kept

@@ -85,6 +85,11 @@ class Robust:
             self.exp2 = self.fresh(made)
         return self.exp2
 
+    @property
+    def heard_range(self) -> tuple[float, float] | None:
+        """The range heard in all contexts, where it is theirs."""
+        return None if self.hull is None else (self.hull.heard_low, self.hull.heard_high)
+
     def gain(self, law: Epoch | Late, key: int, loss: float, best: int, mean: Floats) -> float:
         """What another action would have gained in a round, by the estimate of its loss; `mean` are those of the forecast."""
         engine: Any = self.engine  # or one of its tunings: they have the same features

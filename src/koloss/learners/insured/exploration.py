@@ -47,13 +47,6 @@ def lowest(values: Floats, offered: Any = None) -> int:
     return int((values if offered is None else np.where(offered, values, np.inf)).argmin())
 
 
-def softmax(scores: Floats) -> Floats:
-    """The law in proportion to exp(scores), along the last axis."""
-    q: Floats = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    q /= q.sum(axis=-1, keepdims=True)
-    return q
-
-
 def within(values: Floats, half: float = 0.5) -> Floats:
     """Values brought into [-half, half] by a factor, so that they stay in the span of the features."""
     size = max(largest(values), -smallest(values))
@@ -132,20 +125,12 @@ class Exploration:
         """An action by inversion of the cumulative sums."""
         return int(self.cdf.searchsorted(uniform, side="right"))
 
-    def reach(self, choice: int) -> Floats:
-        """γ max_b |k(a, b)| at most, for every action a, where the policy plays `choice` with probability 1 - γ ≥ 1/2.
+    def about(self, choice: int) -> tuple[Floats, Floats]:
+        """K(a, choice) and γ max_b |k(a, b)| at most, for every action a, where the policy plays `choice` with 1 - γ ≥ 1/2.
 
         With K(a, b) = φ(a)'φ(b) and j the choice, γk(a, b) = K(a, b) - s K(a, j)K(j, b)/K(j, j) for an s between K(j, j)/(K(j, j) + 1)
-        and 1, and γ|k(a, j)| ≤ |K(a, j)|/K(j, j). The pairs at s = 1, and what the rest can add.
+        and 1, and γ|k(a, j)| ≤ |K(a, j)|/K(j, j). The pairs at s = 1, and what the rest can add. Kept, as policies return to their actions.
         """
-        return self._about(choice)[1]
-
-    def beside(self, choice: int) -> Floats:
-        """K(a, choice) for every action a."""
-        return self._about(choice)[0]
-
-    def _about(self, choice: int) -> tuple[Floats, Floats]:
-        """K(a, choice) and the reach; kept, as policies return to their actions."""
         known = self._near.get(choice)
         if known is not None:
             return known
@@ -251,7 +236,7 @@ class Round:
             solved = self.towards
             return W @ (linalg.solve(self.factor, W[index]) if solved is None else solved)
         # Sherman and Morrison: Σ = γI + (1 - γ)φ_jφ_j'.
-        beside = self.exploration.beside(self.choice)
+        beside, _ = self.exploration.about(self.choice)
         weight = 1 / (g + (1 - g) * beside.item(self.choice))
         if index == self.choice:
             return weight * beside
@@ -261,7 +246,7 @@ class Round:
         """max_b |k(a, b)| at most, for every action a."""
         if self.choice is None:
             return self.exploration.far_reach() / self.rate
-        return self.exploration.reach(self.choice) / self.rate
+        return self.exploration.about(self.choice)[1] / self.rate
 
 
 Bools = NDArray[np.bool_]

@@ -1,6 +1,6 @@
 """A set of points that grows in the middle of the game around what is promising, where a net would explode.
 
-Play begins on a scrambled Sobol' set, which stays. At times fixed beforehand new points enter as actions do in `roster`: most from
+Play begins on a scrambled Sobol' set, which stays. At times fixed beforehand new points enter as actions that are added do: most from
 clouds around the best actions of the forecast, which shrink with time, a few from anywhere; the least promising of those that
 entered earlier are withdrawn. What must be known beforehand is not the points but how many *slots* there are for them, the
 features and their error. A slot counts from the round in which a point takes it; which point that is may depend on all losses heard.
@@ -26,8 +26,9 @@ from koloss.guarantees import Guarantee
 from koloss.guarantees.base import note
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
-from koloss.learners.bandit.tuning import is_exact
+from koloss.learners.bandit.tuning import choose_batch, is_exact
 from koloss.learners.insured.bandwidths import Key
+from koloss.learners.insured.engines import Robust
 from koloss.learners.insured.exploration import lowest
 from koloss.learners.insured.landmarks import (
     Explicit,
@@ -37,12 +38,12 @@ from koloss.learners.insured.landmarks import (
     learn_lengths,
 )
 from koloss.learners.insured.pending import Pending
+from koloss.learners.insured.stage import offer_in
 from koloss.proxy import Proxy, exact_features, pivoted_cholesky
 
 if TYPE_CHECKING:
-    from koloss.learners.insured.operated import Operated
+    from koloss.learners.insured.insured_bandit import InsuredBandit
     from koloss.learners.insured.settings import InsuredSettings
-    from koloss.learners.insured.state import InsuredState
 
 
 from koloss.actions import Ball
@@ -172,8 +173,8 @@ class Growth:
     @classmethod
     def begin(
         cls, settings: InsuredSettings, rng: Any
-    ) -> tuple[PointsEngine, PointsEngine, GrownForecaster, Growth]:
-        """Engines of the policies' insurance and of the robust learner, forecasts, and how the set will grow."""
+    ) -> tuple[PointsEngine, Robust, GrownForecaster, Growth]:
+        """The engine of the policies' insurance, the robust learner, forecasts, and how the set will grow."""
         actions, plan = settings.actions, Plan.of(settings)
         if isinstance(actions, SpacePoints):
             first, radius = to_numpy(actions.X), actions.covering_radius
@@ -183,7 +184,7 @@ class Growth:
         # Slots that are free hold copies of the first points, and are not offered.
         X = np.resize(first, (plan.slots, actions.dimension))
         points = Points(X, covering_radius=radius)
-        kernel = settings.watched.kernel
+        kernel = settings.watched_in(0).kernel
         proxy = _proxy(kernel, actions, points, settings.rank)
         limit = 0.0
         landmarks: Landmarks | Explicit
@@ -194,7 +195,9 @@ class Growth:
             limit = (1 + ROOM) ** 2 * float(np.max(to_numpy(proxy.residual)))
         engines = [
             _growing(points_engine(replace(said, proxy=proxy, rank=proxy.rank)), 1 + ROOM)
-            for said in (settings.watched, settings.robust)[: 2 - settings.shares_engine]
+            for said in (settings.watched_in(0), settings.robust_in(0))[
+                : 2 - settings.shares_engine
+            ]
         ]
         raw = _with_constant(landmarks, X)
         whitening: tuple[Any, ...] = tuple(
@@ -212,12 +215,9 @@ class Growth:
         history = History(plan.slots)
         forecaster = GrownForecaster.of(settings.forecast_kernel, X, offered, history, key, None)
         forecaster.watch(engines[0].features, offered)
-        return engines[0], engines[-1], forecaster, growth
-
-    @property
-    def forecast_kernel(self) -> Any:
-        """That of the forecasts."""
-        return self.settings.forecast_kernel
+        batch = choose_batch(settings.robust_in(0), engines[-1].problem, engines[-1].rows)
+        robust = Robust(engines[-1], settings.horizon, batch)
+        return engines[0], robust, forecaster, growth
 
     @property
     def first(self) -> Bools:
@@ -226,12 +226,7 @@ class Growth:
 
     # Growing.
 
-    def look(self, learner: Operated) -> None:
-        """Grow when it is time."""
-        if learner.ledger.heard >= self.due:
-            self.grow(learner)
-
-    def grow(self, learner: Operated) -> None:
+    def grow(self, learner: InsuredBandit) -> None:
         """Let new points enter, and withdraw the least promising of those that entered before."""
         stage = learner._stages[0]
         engine, robust, former = learner.engine, learner.robust, learner._forecaster
@@ -242,14 +237,16 @@ class Growth:
         self.due = following(max(self.due, heard))
         if self.filled == self.plan.slots:
             return
-        kernel, history, X = self.forecast_kernel, former.history, engine.points
+        kernel, history, X = self.settings.forecast_kernel, former.history, engine.points
         offered = stage.roster.offered
         key = learn_lengths(kernel, X, history, former.key)
         forecaster = GrownForecaster.of(kernel, X, offered, history, key, former)
         width = stage.policy.width  # type: ignore[union-attr]
         shrunk = 1 - (1 - SHRUNK) * min(heard / (self.settings.horizon or 1), 1.0)
         cloud = Cloud(self.settings.region, forecaster, width, RADIUS * shrunk, learner._rng)
-        new = self._admitted(cloud.newcomers(X, offered, self.plan.newcomers))
+        new = cloud.newcomers(X, offered, self.plan.newcomers)
+        if len(new):  # of which the features miss no more than the guarantee says
+            new = new[self.landmarks.residual(new) <= self.limit]
         if not len(new):
             return
         rows = np.arange(self.filled, min(self.filled + len(new), self.plan.slots))
@@ -264,12 +261,13 @@ class Growth:
         forecaster.watch(placed[0].features, offered)
         # Nothing can fail from here on.
         self.filled += len(rows)
-        self._hand_over(learner, placed[0], placed[-1], forecaster)
-        learner._offer([(stage, offered, rows)])
-
-    def _admitted(self, X: Floats) -> Floats:
-        """Points of which the features miss no more than the guarantee says."""
-        return X[self.landmarks.residual(X) <= self.limit] if len(X) else X
+        learner.engine = stage.engine = placed[0]
+        learner._forecaster = stage.forecaster = stage.last.forecaster = forecaster
+        learner._pending.follow(forecaster)
+        stage.last.points = placed[0].points
+        stage.robust.place(placed[-1])
+        learner._name_actions()
+        offer_in([(stage, offered, rows)])
 
     def _offered(
         self, offered: Bools, rows: Any, forecaster: GrownForecaster, width: float
@@ -285,25 +283,7 @@ class Growth:
         offered[rows] = True
         return offered
 
-    @staticmethod
-    def _hand_over(
-        learner: Operated,
-        engine: PointsEngine,
-        robust: PointsEngine,
-        forecaster: GrownForecaster,
-    ) -> None:
-        """Put the parts of the learner that know all points in the place of the former ones."""
-        pending, (stage,) = FirstLook(forecaster), learner._stages
-        for name in ("count", "heard", "proposed", "laws", "mass"):
-            setattr(pending, name, getattr(learner._pending, name))
-        learner.engine = stage.engine = engine
-        stage.robust.place(robust)
-        learner._name_actions()
-        learner._forecaster = stage.forecaster = stage.last.forecaster = forecaster
-        learner._pending = stage.pending = stage.last.pending = pending
-        stage.last.points = engine.points
-
-    def name(self, learner: InsuredState) -> None:
+    def name(self, learner: InsuredBandit) -> None:
         """Name the points where they are those of a Space; those that are new are decoded."""
         space, X = self.settings.region, learner.engine.points
         if not isinstance(space, Space):

@@ -68,11 +68,15 @@ class Pending:
     _shares = None
 
     def __init__(self, forecaster: Forecaster) -> None:
-        self.forecaster, self.features = forecaster, forecaster.features
+        self.follow(forecaster)
         N = len(self.features)
         self.discounts = np.unique([one.discount for one in forecaster.regressions])
         self.proposed, self.laws = np.zeros((2, len(self.discounts), N))
         self.mass = np.zeros(len(self.discounts))
+
+    def follow(self, forecaster: Forecaster) -> None:
+        """Go by this forecast from now on."""
+        self.forecaster, self.features = forecaster, forecaster.features
         self._forget()
 
     def _forget(self) -> None:

@@ -27,7 +27,7 @@ from koloss.learners.insured.stage import Stage
 from koloss.learners.waiting import Late
 
 if TYPE_CHECKING:
-    from koloss.learners.insured.state import InsuredState
+    from koloss.learners.insured.insured_bandit import InsuredBandit
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class InsuredDiagnostics:
         return "\n".join(lines)
 
 
-def diagnose_stage(learner: InsuredState, stage: Stage) -> InsuredDiagnostics:
+def diagnose_stage(learner: InsuredBandit, stage: Stage) -> InsuredDiagnostics:
     """What there is to see of an insured learner, or of one of its contexts."""
     watched, ledger, forecaster = stage.last, learner.ledger, stage.forecaster
     rho, center = stage.units.width, stage.units.center
@@ -119,7 +119,7 @@ def diagnose_stage(learner: InsuredState, stage: Stage) -> InsuredDiagnostics:
     if isinstance(stage.playing, Exp2):
         robust = diagnose(stage.playing, stage.playing.made - stage.playing.heard)
     if stage.may_return:
-        least, heard = ROOM * stage.first.largest, stage.heard
+        least, heard = ROOM * stage.last.first.largest, stage.heard
         gain, score = stage.chances.gain * rho, stage.chances.deviations
         rest, room = stage.chances.rest(heard), (budget - 1 - account.used) * rho
         chance = SecondChance(gain, score, CHANCE, rest, room, least * rho)
@@ -225,8 +225,10 @@ class ContextDiagnostics:
         return "\n".join(lines)
 
 
-def diagnose_contexts(learner: InsuredState) -> ContextDiagnostics:
-    """What there is to see of an insured learner with contexts."""
+def diagnose_insured(learner: InsuredBandit) -> InsuredDiagnostics | ContextDiagnostics:
+    """What there is to see of an insured learner; with contexts of each of them."""
+    if not learner.settings.has_contexts:
+        return diagnose_stage(learner, learner._stages[0])
     ledger = learner.ledger
     return ContextDiagnostics(
         rounds=ledger.made,
@@ -239,21 +241,24 @@ def diagnose_contexts(learner: InsuredState) -> ContextDiagnostics:
     )
 
 
-def prove_insured(learner: InsuredState, rounds: int) -> Guarantee:
+def prove_insured(learner: InsuredBandit, rounds: int) -> Guarantee:
     """What is proved for so many rounds; nothing of those with masks."""
     promise = _proved(learner, rounds)
     masked = sum(stage.counts.masked for stage in learner._stages)
     return promises.masked(promise, masked) if masked else promise
 
 
-def _proved(learner: InsuredState, rounds: int) -> Guarantee:
+def _proved(learner: InsuredBandit, rounds: int) -> Guarantee:
     """Theorem I1 with the robust learner's bound, for so many rounds; with contexts Theorem F6.11."""
     ledger, settings, engine = learner.ledger, learner.settings, learner.engine
     played = [_played(learner, stage) for stage in learner._stages]
     lateness = _lateness(learner, rounds, played)
     insurable = [stage for stage in learner._stages if not stage.is_short]
     if not insurable:  # the robust learners alone: what waits costs as much as what never comes
-        played = [_alone(*pair) for pair in zip(learner._stages, played, strict=True)]
+        played = [
+            replace(seen, late=one.counts.robust_late, unheard=one.made - one.heard)
+            for one, seen in zip(learner._stages, played, strict=True)
+        ]
 
     def bound(stage: Stage, seen: promises.Played, halvings: int, rounds: int) -> Guarantee:
         robust, hull = stage.robust.tuned(halvings), learner._units.hull
@@ -295,7 +300,7 @@ def _proved(learner: InsuredState, rounds: int) -> Guarantee:
     return promise.of_rewards() if engine.sign < 0 else promise
 
 
-def _added(learner: InsuredState, each: Sequence[Guarantee], rounds: int) -> Guarantee:
+def _added(learner: InsuredBandit, each: Sequence[Guarantee], rounds: int) -> Guarantee:
     """The robust learners' bounds together, whatever the order of the contexts."""
     engines = [stage.robust.engine for stage in learner._stages]
     numbers = None
@@ -306,7 +311,7 @@ def _added(learner: InsuredState, each: Sequence[Guarantee], rounds: int) -> Gua
     return contexts.added(each, numbers, late=late or learner._most_open > 0)
 
 
-def realise_insured(learner: InsuredState) -> Guarantee:
+def realise_insured(learner: InsuredBandit) -> Guarantee:
     """The estimated regret of the rounds so far: the accounts, what is open, and what the robust learners estimate of their own (theory R)."""
     stages, settings, hull = learner._stages, learner.settings, learner._units.hull
     lacking = {
@@ -345,18 +350,13 @@ def realise_insured(learner: InsuredState) -> Guarantee:
     )
 
 
-def _waiting(learner: InsuredState, stage: Stage) -> list[Any]:
-    """Laws of the robust learner of a stage that losses may come for, one for each."""
-    laws = (learner._law_of(one) for one in learner.ledger if learner._stage_of(one) is stage)
-    return [law for law in laws if isinstance(law, (Late, Epoch))]
-
-
-def _played(learner: InsuredState, stage: Stage) -> promises.Played:
+def _played(learner: InsuredBandit, stage: Stage) -> promises.Played:
     """What the bound of the robust learner needs to know of the game so far."""
     robust, counts, ledger = stage.robust.exp2, stage.counts, learner.ledger
     longest, played = ledger.longest_wait, promises.Played()
     if robust is not None:
-        laws = _waiting(learner, stage)
+        waiting = (learner._law_of(one) for one in ledger if learner._stage_of(one) is stage)
+        laws = [law for law in waiting if isinstance(law, (Late, Epoch))]
         overdue = sum(map(robust.is_late, laws))
         forgotten = robust.made - robust.heard - len(laws)
         # What waits will be heard in time, where that was promised.
@@ -373,14 +373,8 @@ def _played(learner: InsuredState, stage: Stage) -> promises.Played:
     )
 
 
-def _alone(stage: Stage, played: promises.Played) -> promises.Played:
-    """The same where nothing is insured."""
-    unheard = stage.made - stage.heard
-    return replace(played, late=stage.counts.robust_late, unheard=unheard)
-
-
 def _lateness(
-    learner: InsuredState, rounds: int, played: Sequence[promises.Played]
+    learner: InsuredBandit, rounds: int, played: Sequence[promises.Played]
 ) -> insured.Lateness:
     """What came late, in any of the stages."""
     stages, ledger, settings = learner._stages, learner.ledger, learner.settings

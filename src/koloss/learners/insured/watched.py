@@ -99,10 +99,6 @@ class Watched:
         self.points, self.policy, self.forecaster = points, policy, forecaster
         self.first = self.exploration = first
         self.allowance, self.account, self.pending = allowance, account, pending
-        self.begin()
-
-    def begin(self) -> None:
-        """Play, for the first time or again: evidence against the policy is gathered anew."""
         self.bets = Bets()
 
     def rescale(self, factor: float) -> None:
@@ -129,7 +125,7 @@ class Watched:
         """The smallest γ that keeps the account within the budget after one more round of this weight; may be above 1."""
         explore = exploration or self.exploration
         spread = choice is None or self.account.shares is not None
-        reach = explore.far_reach() if spread else explore.reach(choice)  # type: ignore[arg-type]
+        reach = explore.far_reach() if spread else explore.about(choice)[1]  # type: ignore[arg-type]
         return weight * max(self.account.rate(reach, budget), explore.largest / self.cap(budget))
 
     def cap(self, budget: float) -> float:
@@ -166,7 +162,7 @@ class Watched:
     @property
     def jump(self) -> float:
         """How many times the exploration that the worst loss needs, so that a usual one uses no more than its share of the room."""
-        return min(1.0, USUAL * math.sqrt(self.residual_variance)) / JUMP
+        return min(1.0, USUAL * math.sqrt(residual_variance(self.noise, self.heard))) / JUMP
 
     def exploration_now(self, made: int) -> float:
         """Share of exploration if the best action by the forecast were proposed."""
@@ -234,14 +230,9 @@ class Watched:
     # What it goes by.
 
     @property
-    def residual_variance(self) -> float:
-        """Of what was heard around what had been predicted."""
-        return residual_variance(self.noise, self.heard)
-
-    @property
     def suspicious(self) -> bool:
         """Whether the policy has done worse than exploration of late."""
-        return self.bets.suspects(self.residual_variance)
+        return self.bets.suspects(residual_variance(self.noise, self.heard))
 
     @property
     def offered(self) -> Any:
@@ -308,18 +299,14 @@ class Watched:
         if self.account.shares is not None:
             proposal = self.account.shares.admit(proposal, -self.forecaster.mean)
         if made + count <= allowance.warm_up:
-            return self.trial(proposal, prediction)
+            choice = proposal if isinstance(proposal, int) else None
+            explore = self.first if self.exploration.among is None else self.exploration
+            law = proposal if choice is None else None  # on trust
+            return Round(choice, SUSPICION, explore, prediction, self.heard, False, law)
         budget = allowance.budget(made + 1)
         if not self.account.may_draw(budget, allowance.debt(made + 1), count):
             return "open" if self.account.used + 1 <= budget else "budget"
         return self.next_round(proposal, prediction, budget, look=look)
-
-    def trial(self, proposal: Any, prediction: Floats) -> Round:
-        """A round that is played on trust."""
-        choice = proposal if isinstance(proposal, int) else None
-        law = proposal if choice is None else None
-        explore = self.first if self.exploration.among is None else self.exploration
-        return Round(choice, SUSPICION, explore, prediction, self.heard, False, law)
 
     def next_round(
         self,
@@ -376,7 +363,13 @@ class Watched:
             step *= residual
             among = played.exploration.among
             self.account.enter(y, played.prediction + step, weight, step, played.era, among)
-            self.note(y, residual, explored, weight)
+            self.paid += y
+            self.heard += 1
+            self.skipped += 1 - weight
+            self.noise += residual * residual
+            if explored:
+                self.explored += 1
+                self.explored_paid += y
         if self.allowance.learned:
             y = min(max(y - (self.low + self.high) / 2, -0.5), 0.5)
         self.bets.add(y, explored)
@@ -385,16 +378,6 @@ class Watched:
         if self.heard % REDESIGN == 0:
             self.redesign(self.allowance.budget(made + 1), self.left(made))
         return None
-
-    def note(self, y: float, residual: float, explored: bool, weight: float) -> None:
-        """Take note of a loss of the policy's that has been entered."""
-        self.paid += y
-        self.heard += 1
-        self.skipped += 1 - weight
-        self.noise += residual * residual
-        if explored:
-            self.explored += 1
-            self.explored_paid += y
 
     # What is known.
 
