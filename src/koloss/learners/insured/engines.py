@@ -5,7 +5,7 @@ The robust learner behind a policy is exponential weights that are tuned when th
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from koloss.core.snapshot import kept
@@ -23,20 +23,18 @@ from koloss.learners.waiting import Late
 
 
 @kept
+@dataclass(eq=False)
 class Robust:
     """Its engine, tuned to all rounds or to those of a context, and `exp2`, once it has played."""
 
+    engine: PointsEngine
     horizon: int | None
     batch: int
+    hull: LossRange | None = None  # the range heard in all contexts; None where there are no others
     exp2: Exp2 | None = None
-    engine: PointsEngine
-    hull: LossRange | None  # the range heard in all contexts; None where there are no others
 
-    def __init__(
-        self, engine: PointsEngine, horizon: int | None, batch: int, hull: LossRange | None = None
-    ) -> None:
-        self.horizon, self.batch, self.hull = horizon, batch, hull
-        self.place(engine)
+    def __post_init__(self) -> None:
+        self._restored()
 
     def place(self, engine: PointsEngine) -> None:
         """Have this engine from now on."""

@@ -61,6 +61,7 @@ def _lengths(features: Any) -> Floats:
 
 
 @kept
+@dataclass(eq=False)
 class Exploration:
     """A design π, features in which Σ(π) = I, and what one round can do to the estimates.
 
@@ -70,21 +71,11 @@ class Exploration:
     number: int
     features: Any  # (N, m)
     weights: Vector
-    era: int
-    among: Any  # the actions that are allowed in a request; None: all on offer
-    shares: Shares | None  # within which designs are made
+    shares: Shares | None = None  # within which designs are made
+    era: int = 0
+    among: Any = None  # the actions that are allowed in a request; None: all on offer
 
-    def __init__(
-        self,
-        number: int,
-        features: Any,
-        weights: Floats,
-        shares: Shares | None = None,
-        era: int = 0,
-        among: Any = None,
-    ) -> None:
-        self.number, self.features, self.weights, self.era = number, features, weights, era
-        self.among, self.shares = among, shares
+    def __post_init__(self) -> None:
         self._restored()
 
     def _restored(self) -> None:

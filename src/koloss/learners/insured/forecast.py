@@ -344,15 +344,13 @@ class Place:
 
 
 @kept
+@dataclass(eq=False)
 class Local:
     """The forecast of all pairs as one context sees it: of its own actions."""
 
     forecaster: Forecaster
     place: Place
     engine: PointsEngine  # of the context
-
-    def __init__(self, forecaster: Forecaster, place: Place, engine: PointsEngine) -> None:
-        self.forecaster, self.place, self.engine = forecaster, place, engine
 
     @property
     def mean(self) -> Any:

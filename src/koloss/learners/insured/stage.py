@@ -8,7 +8,7 @@ no account but its own. What stages share is the policy, its forecast of all pai
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,7 @@ class Counts:
 
 
 @kept
+@dataclass(eq=False)
 class Stage:
     """Who plays in a context, and how the policy's account stands there."""
 
@@ -64,45 +65,32 @@ class Stage:
     place: Place
     engine: PointsEngine  # of the features with which the policy is watched
     robust: Robust
-    policy: BuiltIn | UserPolicy
     forecaster: Forecaster  # of all pairs
     pending: Pending  # what is in flight, of all pairs
     units: Units
     alarms: list[Alarm]  # of all stages
     made: int = 0  # decisions of this context
     heard: int = 0  # losses
-    is_short: bool  # whether there is nothing to insure
-    warm_up: int  # rounds on trust
-    account: Account
-    roster: Roster
-    masks: dict[int, Exploration]  # of requests among some of the actions
-    chances: Chances
-    counts: Counts
     paused: bool = False  # whether the operator has stopped the policy, who lets it play again
-    last: Watched  # the policy under watch
-    playing: Watched | Exp2
+    masks: dict[int, Exploration] = field(default_factory=dict)  # of requests among some actions
+    chances: Chances = field(default_factory=Chances)
+    counts: Counts = field(default_factory=Counts)
+    policy: BuiltIn | UserPolicy = field(init=False)
+    is_short: bool = field(init=False)  # whether there is nothing to insure
+    warm_up: int = field(init=False)  # rounds on trust
+    account: Account = field(init=False)
+    roster: Roster = field(init=False)
+    last: Watched = field(init=False)  # the policy under watch
+    playing: Watched | Exp2 = field(init=False)
 
-    def __init__(
-        self,
-        settings: InsuredSettings,
-        place: Place,
-        engine: PointsEngine,
-        robust: Robust,
-        forecaster: Forecaster,
-        pending: Pending,
-        units: Units,
-        alarms: list[Alarm],
-    ) -> None:
-        problem, horizon, least = engine.problem, robust.horizon, settings.budget
-        self.settings, self.place = settings, place
-        self.engine, self.robust = engine, robust
+    def __post_init__(self) -> None:
+        settings, place, engine = self.settings, self.place, self.engine
+        problem, horizon, least = engine.problem, self.robust.horizon, settings.budget
         if isinstance(settings.policy, str):
             self.policy = BUILT_IN[settings.policy](settings.deviations, place)
         else:
-            self.policy = UserPolicy(
-                settings.policy, place.actions, () if place.alone else (place.shown,)
-            )
-        self.forecaster, self.pending, self.units, self.alarms = forecaster, pending, units, alarms
+            context = () if place.alone else (place.shown,)
+            self.policy = UserPolicy(settings.policy, place.actions, context)
         self.is_short = insured.is_pointless(problem, horizon, least)
         self.warm_up = 0 if horizon else insured.warm_up(problem, least)
         if engine.learned and problem.log_prior > 0:  # some of the range should be heard first
@@ -110,19 +98,17 @@ class Stage:
         features = linalg.in_columns(engine.features)
         first = Exploration(1, features, engine.weights, engine.shares)
         self.account = Account(len(engine.points), engine.shares)
-        self.roster, self.masks = Roster(len(engine.points)), {}
-        self.chances, self.counts = Chances(), Counts()
+        self.roster = Roster(len(engine.points))
         debt, unit = settings.planned_delay or None, insured.scale(problem, 1)
         limits = least, settings.premium, unit, horizon, self.warm_up
         allowance = Allowance(*limits, None, debt, engine.learned)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
         allowance = replace(allowance, cap=cap)
-        seen = forecaster if self.place.alone else Local(forecaster, place, engine)
-        self.last = Watched(
-            engine.points, self.policy, seen, first, allowance, self.account, pending
-        )
-        if units.learned:
-            self.last.low, self.last.high = units.heard
+        seen = self.forecaster if place.alone else Local(self.forecaster, place, engine)
+        shared = allowance, self.account, self.pending
+        self.last = Watched(engine.points, self.policy, seen, first, *shared)
+        if self.units.learned:
+            self.last.low, self.last.high = self.units.heard
         self.playing = self.last
 
     @property

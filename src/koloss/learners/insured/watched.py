@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,7 @@ REDESIGN = 16
 
 
 @kept
+@dataclass(eq=False)
 class Watched:
     """A stage: one policy, its estimated regret and budget, and the bets against it."""
 
@@ -69,14 +71,14 @@ class Watched:
     policy: BuiltIn | UserPolicy
     forecaster: Forecaster | Local  # of all losses here
     first: Exploration  # by the robust learner's design
-    exploration: Exploration
     allowance: Allowance
     account: Account
     pending: Pending  # what is in flight
+    exploration: Exploration = field(init=False)
     designs: int = 1  # explorations designed so far
     priced: float = 0.0  # largest ratio of prices at the last design
     thrift: float = 1.0  # weight that is aimed at, and with it the exploration that is needed
-    bets: Bets  # against the policy
+    bets: Bets = field(default_factory=Bets)  # against the policy
     heard: int = 0
     paid: float = 0.0  # A
     noise: float = 0.0  # Σ of squared residuals
@@ -86,20 +88,8 @@ class Watched:
     low: float = -0.5  # where losses and predictions are; learned: what was heard
     high: float = 0.5
 
-    def __init__(
-        self,
-        points: Floats,
-        policy: BuiltIn | UserPolicy,
-        forecaster: Forecaster | Local,
-        first: Exploration,
-        allowance: Allowance,
-        account: Account,
-        pending: Pending,
-    ) -> None:
-        self.points, self.policy, self.forecaster = points, policy, forecaster
-        self.first = self.exploration = first
-        self.allowance, self.account, self.pending = allowance, account, pending
-        self.bets = Bets()
+    def __post_init__(self) -> None:
+        self.exploration = self.first
 
     def rescale(self, factor: float) -> None:
         """All that was heard in another unit, where the range is learned and has widened."""
