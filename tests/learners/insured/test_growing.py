@@ -152,7 +152,7 @@ def test_newcomers_are_within_the_error_of_the_guarantee():
     assert np.allclose(raw @ fit, learner.engine.features[met], atol=1e-6)
     # A point of which the features miss more does not enter.
     growth.limit = 0.5 * residual.min()
-    assert len(growth._admitted(X[32:])) == 0
+    assert (growth.landmarks.residual(X[32:]) > growth.limit).all()
 
 
 def test_forecast_is_that_of_all_losses_heard(game):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -142,7 +143,7 @@ def shares(count=12):
 def test_reach_bounds_all_pairs(place):
     tightest = np.inf
     for choice, rate in itertools.product(range(N), shares()):
-        reach, exact = place.reach(choice), brute_reach(place, choice, rate)
+        reach, exact = place.about(choice)[1], brute_reach(place, choice, rate)
         assert np.all(exact <= reach * (1 + 1e-9) + 1e-9)
         tightest = min(tightest, float((reach / np.maximum(exact, 1e-12)).min()))
     assert tightest < 1.001  # it is attained somewhere
@@ -151,7 +152,7 @@ def test_reach_bounds_all_pairs(place):
 def test_a_smaller_reach_would_not_do(place):
     # Negative control: divided by 1.3 it fails, for many choices.
     failures = sum(
-        bool(np.any(brute_reach(place, choice, rate) > place.reach(choice) / 1.3 + 1e-9))
+        bool(np.any(brute_reach(place, choice, rate) > place.about(choice)[1] / 1.3 + 1e-9))
         for choice, rate in itertools.product(range(N), shares(4))
     )
     assert failures > 10
@@ -166,13 +167,13 @@ def test_far_reach_bounds_all_pairs_of_any_law(place, rng):
 
 
 def test_reach_is_the_same_when_it_is_asked_for_again(place, monkeypatch):
-    first = [place.reach(j).copy() for j in range(N)]
+    first = [place.about(j)[1].copy() for j in range(N)]
     # and when memory is short
-    monkeypatch.setitem(Exploration.reach.__globals__, "KEPT", 3 * N)
+    monkeypatch.setitem(Exploration.about.__globals__, "KEPT", 3 * N)
     fresh = Exploration(1, place.features, place.weights)
     for j in [*range(N), *range(N)]:
-        np.testing.assert_array_equal(fresh.reach(j), first[j])
-        np.testing.assert_allclose(fresh.beside(j), place.features @ place.features[j])
+        np.testing.assert_array_equal(fresh.about(j)[1], first[j])
+        np.testing.assert_allclose(fresh.about(j)[0], place.features @ place.features[j])
 
 
 def random_state(stage, rng, spread):
@@ -227,7 +228,7 @@ def test_rate_needed_by_hand():
     stage, capped, uncapped = (make_stage(cap=cap) for cap in (math.inf, 10.0, None))
     for one in (stage, capped, uncapped):
         one.account.total = np.linspace(-24, 2, N)
-    reach, largest = stage.exploration.reach(3), stage.exploration.largest
+    reach, largest = stage.exploration.about(3)[1], stage.exploration.largest
     room = 49 - np.linspace(-24, 2, N)
     assert stage.rate_needed(3, 50.0) == pytest.approx(np.max(reach / room))
     assert stage.rate_needed(3, 3.0) == math.inf  # no room at all
@@ -251,7 +252,7 @@ def test_suspicion_explores_more_and_a_ceiling_stops():
         stage.bets.add(0.5, explored=False)
     assert stage.next_round(0, zero, 1e6).rate == SUSPICION
     # The ceiling: just enough room, and just not enough.
-    enough = 1 + float(np.max(stage.exploration.reach(0))) / CEILING
+    enough = 1 + float(np.max(stage.exploration.about(0)[1])) / CEILING
     assert stage.next_round(0, zero, enough * 1.0001).rate == pytest.approx(CEILING, rel=1e-3)
     assert stage.next_round(0, zero, enough * 0.9) == "budget"
 
@@ -451,8 +452,9 @@ def test_sums_by_hand(rng):
 
 def test_rounds_on_trust_leave_the_estimates_alone():
     stage = make_stage()
+    stage.allowance = replace(stage.allowance, warm_up=2)
     for proposal in (3, np.ones(N) / N):
-        played = stage.trial(proposal, np.zeros(N))
+        played = stage.prepare(proposal, 1, 0)
         assert (played.rate, played.counted) == (SUSPICION, False)
         assert played.distribution().sum() == pytest.approx(1)
         hear(stage, played, 3, 0.5)

@@ -26,17 +26,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from koloss.core.snapshot import Extended, Rows, Vector, kept
 from koloss.guarantees import insured
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.shares import Shares
-from koloss.learners.insured.exploration import largest, lowest, smallest
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from koloss.learners.bandit.subsets import Bools
+from koloss.learners.insured.exploration import Floats, largest, lowest, smallest
 
 ROUNDING = 1e-9
 """By how much sums may be off."""

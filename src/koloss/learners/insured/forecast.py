@@ -11,6 +11,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -291,7 +292,7 @@ class Place:
         given = contexts.X if contexts.labels is None else contexts.labels
         return cls(context, count, actions, given[context])
 
-    @property
+    @cached_property
     def alone(self) -> bool:
         """Whether there is no other context."""
         return self.contexts == 1

@@ -26,10 +26,11 @@ from koloss.guarantees import Guarantee
 from koloss.guarantees.base import note
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
+from koloss.learners.bandit.subsets import Bools
 from koloss.learners.bandit.tuning import choose_batch, is_exact
 from koloss.learners.insured.bandwidths import Key
 from koloss.learners.insured.engines import Robust
-from koloss.learners.insured.exploration import lowest
+from koloss.learners.insured.exploration import Floats, lowest
 from koloss.learners.insured.landmarks import (
     Explicit,
     GrownForecaster,
@@ -48,9 +49,6 @@ if TYPE_CHECKING:
 
 from koloss.actions import Ball
 from koloss.errors import NetTooLarge
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 FIRST, EVERY, FACTOR = 32, 25, 1.125
 """Losses before the set grows for the first time; then after so many more, or so many times as many."""

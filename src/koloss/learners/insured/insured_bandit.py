@@ -32,7 +32,7 @@ from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.apart import Turn
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
-from koloss.learners.bandit.subsets import NONE_ADDED, Bools, Rows, as_rows
+from koloss.learners.bandit.subsets import NONE_ADDED, Bools, as_rows
 from koloss.learners.base import Learner, Recommendation, refuse_extras
 from koloss.learners.insured import report
 from koloss.learners.insured.account import Units
@@ -190,9 +190,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         kind = FirstLook if settings.in_play else Pending
         self._pending, self.alarms = kind(self._forecaster), []
         shared = self._forecaster, self._pending, self._units, self.alarms
+        C, N = len(engines), len(first.points)
         self._stages = [
-            Stage(settings, Place.of(contexts, c, len(engines), len(first.points)), *own, *shared)
-            for c, own in enumerate(engines)
+            Stage(settings, Place.of(contexts, c, C, N), engine, robust, *shared)
+            for c, (engine, robust) in enumerate(engines)
         ]
         if self._growth is not None:
             self._name_actions()
@@ -201,7 +202,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             masks = zip(self._stages, contexts.allowed, strict=True)
             offer_in([(stage, mask, NONE_ADDED) for stage, mask in masks])
         if settings.absent:
-            self._withdraw(np.array(settings.absent))
+            self.withdraw(np.array(settings.absent))
         for stage in self._stages:
             if stage.is_short:
                 stage.take_over("short", 0)
@@ -269,7 +270,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             return
         self._forecaster.rescale(factor)
         for stage in self._stages:
-            stage.rescale(factor)
+            stage.last.rescale(factor)
         laws = {}
         for one in (law, self.ledger.current, *(entry.law for entry in self.ledger)):
             parts = one.epochs.values() if isinstance(one, Turn) else (one,)
@@ -348,7 +349,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         The guarantee against the other actions holds all the same, and against these up to now, if when they are withdrawn does
         not depend on actions or losses not yet heard of. With contexts they are withdrawn in all.
         """
-        self._withdraw(self._rows(rows))
+        gone = self._rows(rows)
+        here = [(one, one.allowing(gone)) for one in self._stages]
+        offer_in([(one, one.roster.without(rows), NONE_ADDED) for one, rows in here if len(rows)])
 
     @locked
     def add(self, rows: Any) -> None:
@@ -365,11 +368,6 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """Rows of actions that come or go."""
         self.settings.check_roster()
         return as_rows("rows", rows, len(self.actions), self.settings.actions)
-
-    def _withdraw(self, gone: Rows) -> None:
-        """Offer these actions no more."""
-        here = [(one, one.allowing(gone)) for one in self._stages]
-        offer_in([(one, one.roster.without(rows), NONE_ADDED) for one, rows in here if len(rows)])
 
     @locked
     def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:

@@ -17,6 +17,7 @@ from koloss.core.arrays import to_numpy
 from koloss.core.linalg import solve_lower
 from koloss.core.snapshot import Matrix, Vector, kept
 from koloss.learners.insured.bandwidths import CONSTANT, Key, at_bandwidth, at_key
+from koloss.learners.insured.exploration import Floats
 from koloss.learners.insured.forecast import (
     DISCOUNTS,
     NOISES,
@@ -28,8 +29,6 @@ from koloss.learners.insured.forecast import (
 )
 from koloss.learners.insured.regression import log_evidence
 from koloss.proxy.pivoted_cholesky import greedy
-
-Floats = NDArray[np.float64]
 
 RICH, FINE = 200, 1e-3
 """Features of forecasts: so many at most, and no more than leave this share of K(a, a) out."""

@@ -17,16 +17,14 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import ddot, dsymv, dsyr
 
 from koloss.core import linalg
 from koloss.core.snapshot import Matrix, Vector, kept
 from koloss.learners.insured.bandwidths import CONSTANT
+from koloss.learners.insured.exploration import Floats
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.losses import ROUNDING
-
-Floats = NDArray[np.float64]
 
 RENEWED = 256
 """Steps of rank one after which the covariance is computed from scratch."""

@@ -212,11 +212,6 @@ class Stage:
         self.pending.draw(self.place.among_pairs(to_numpy(epoch.law.p)), size)
         return epoch, actions
 
-    def look(self) -> None:
-        """See what a policy of the user's will propose, which may fail."""
-        if self.is_watched and isinstance(self.policy, UserPolicy):
-            self.policy.law(self.pending, self.last.offered)
-
     def asked_for(self, allowed: Bools | None) -> Bools | None:
         """Which of the actions on offer may be chosen in a request; None where all of these may."""
         if allowed is None:
@@ -287,11 +282,6 @@ class Stage:
         assert self.robust.exp2 is not None
         return self.robust.exp2.condensed(law, keys)
 
-    def rescale(self, factor: float) -> None:
-        """All that was heard in another unit, where the range is learned and has widened."""
-        self.account.rescale(factor)
-        self.last.rescale(factor)
-
     # Actions that come and go.
 
     def allowing(self, rows: Rows) -> Rows:
@@ -361,8 +351,9 @@ def draw_in(
     for k, c in enumerate(rows):
         ids_in.setdefault(c, []).append(ledger.made + k)
     masks = {c: stages[c].asked_for(allowed) for c in ids_in}
-    for c in ids_in:  # which may fail: before anything changes
-        stages[c].look()
+    for stage in (stages[c] for c in ids_in):  # whose policies may fail: before anything changes
+        if stage.is_watched and isinstance(stage.policy, UserPolicy):
+            stage.policy.law(stage.pending, stage.last.offered)
     turn, parts = Turn(ledger.made + 1, {}), []
     for c, ids in ids_in.items():
         size = None if count is None else len(ids)

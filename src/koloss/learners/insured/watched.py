@@ -93,6 +93,7 @@ class Watched:
 
     def rescale(self, factor: float) -> None:
         """All that was heard in another unit, where the range is learned and has widened."""
+        self.account.rescale(factor)
         self.paid, self.explored_paid = self.paid * factor, self.explored_paid * factor
         self.noise *= factor**2
 
@@ -276,11 +277,8 @@ class Watched:
             played = self.prepare(proposal, count, made)
         finally:
             self.exploration = usual
-        return (
-            "open"
-            if played == "budget" and self.account.used + 1 <= self.allowance.budget(made + 1)
-            else played
-        )
+        goes_on = self.account.used + 1 <= self.allowance.budget(made + 1)
+        return "open" if played == "budget" and goes_on else played
 
     def prepare(self, proposal: Any, count: int, made: int, *, look: bool = False) -> Round | str:
         """The round of a proposal, for so many actions: how much is explored, what is predicted; or why there is none."""
