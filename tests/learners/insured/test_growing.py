@@ -153,6 +153,9 @@ def test_newcomers_are_within_the_error_of_the_guarantee():
     # A point of which the features miss more does not enter.
     growth.limit = 0.5 * residual.min()
     assert (growth.landmarks.residual(X[32:]) > growth.limit).all()
+    filled = growth.filled
+    growth.grow(learner)
+    assert growth.filled == filled
 
 
 def test_forecast_is_that_of_all_losses_heard(game):
