@@ -196,7 +196,7 @@ def _premium() -> Table:
     for t in (2000, n):
         room = budget - 1 + gaps * t
         place = first.priced(2, room / (budget - 1))
-        share = float(np.max(place.reach(best) / room))
+        share = float(np.max(place.about(best)[1] / room))
         cost = share * float(place.weights @ gaps)
         table.add(t, m, cost, cost / float(np.sum(gaps[often] / room[often])), fixed / cost)
     return table

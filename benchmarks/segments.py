@@ -10,9 +10,8 @@ import numpy as np
 import koloss as kl
 from benchmarks.tables import Table
 from koloss.learners.bandit.setup import points_engine
-from koloss.learners.insured.forecast import forecaster_for
+from koloss.learners.insured.forecast import Place, forecaster_for
 from koloss.learners.insured.pending import Pending
-from koloss.learners.insured.places import Place
 from koloss.learners.insured.policies import Ucb
 
 ROUNDS = 6000

@@ -14,7 +14,7 @@ import pytest
 import koloss as kl
 from koloss.learners.bandit import candidates, ridge, setup, tuning
 from koloss.learners.bandit.points import PointsEngine
-from koloss.learners.insured.bets import Bets
+from koloss.learners.insured.evidence import Bets
 from tests.support import audit
 from tests.support.audit_losses import degree_of, edge, losses_of, middle
 from tests.support.audit_settings import Setting, Stubborn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from koloss.learners.insured.bets import Bets
+from koloss.learners.insured.evidence import Bets
 from tests.support.cases import LEARNERS, WITH_CONTEXTS, discovered
 
 

@@ -63,7 +63,7 @@ def latest_stage(learner: Any) -> Any:
 
 def first_exploration(learner: Any) -> Any:
     """The exploration that a game begins with."""
-    return stage(learner).first
+    return latest_stage(learner).first
 
 
 def forecaster(learner: Any) -> Any:

@@ -8,16 +8,13 @@ import numpy as np
 
 import koloss as kl
 from koloss.designs import barycentric_spanner, john_design, uniform_design, whiten
-from koloss.learners.insured.account import Account
-from koloss.learners.insured.allowance import Allowance
-from koloss.learners.insured.bets import Bets
+from koloss.learners.insured.account import Account, Allowance
+from koloss.learners.insured.evidence import Bets
 from koloss.learners.insured.exploration import Exploration
-from koloss.learners.insured.explorer import JUMP
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import Ucb
-from koloss.learners.insured.watched import Watched
-from koloss.learners.ledger import Ledger
+from koloss.learners.insured.watched import JUMP, Watched
 
 N, M = 14, 4
 DESIGNS = {"john": john_design, "spanner": barycentric_spanner, "uniform": uniform_design}
@@ -68,7 +65,7 @@ def hear(stage, played, index, y, *, explored=False):
     """A stage hears the loss of a round that it has drawn; why it ends, if it does."""
     if played.counted:
         stage.account.draw()
-    return stage.learn(played, ~index if explored else index, y, Ledger())
+    return stage.learn(played, ~index if explored else index, y, 0)
 
 
 def redesigned(seed=0, *, correlated=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from koloss.learners.insured.bets import Bets
+from koloss.learners.insured.evidence import Bets
 from tests.support.statistics import agrees, by_share, differs
 
 

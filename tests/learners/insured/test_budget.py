@@ -60,8 +60,13 @@ def test_policies_never_use_more_than_was_promised(name, way):
 
 @pytest.mark.usefixtures("patient")
 def test_negative_control_too_small_a_reach_exceeds_the_budget(monkeypatch):
-    right = Exploration.reach
-    monkeypatch.setattr(Exploration, "reach", lambda self, choice: right(self, choice) / 10)
+    right = Exploration.about
+
+    def wrong(self, choice):
+        beside, reach = right(self, choice)
+        return beside, reach / 10
+
+    monkeypatch.setattr(Exploration, "about", wrong)
     learner = make(kernel=kl.Polynomial(2), horizon=200)
     watchers = [Watcher(fresh_copy(learner, seed), limited=False) for seed in range(5)]
     assert min(watcher.play("worst", "none") for watcher in watchers) < -1

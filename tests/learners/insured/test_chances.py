@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.learners.insured.chances import CHANCE, REST, ROOM, Chances
+from koloss.learners.insured.evidence import CHANCE, REST, ROOM, Chances
 from tests.learners.insured.games import Always, make
 from tests.learners.insured.inside import is_robust, resumed
 from tests.support import inside

@@ -545,7 +545,8 @@ def test_one_range_is_learned_in_all_contexts():
     engine = inside.stage(learner).robust.engine
     g = engine.problem.largest_leverage(engine.rates.learning_rate, engine.rates.kappa) ** 0.5
     robust = engine.problem.range_cost(g)
-    own = 1 + 0.75 * learner._stages[0].last.allowance.size(1)
+    allowance = learner._stages[0].last.allowance
+    own = 1 + 0.75 * allowance.budget(1) / allowance.share
     assert promise.terms["range"] == pytest.approx(own + robust)
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from koloss.guarantees import insured
-from koloss.learners.insured.explorer import JUMP, USUAL
-from koloss.learners.insured.watched import Watched
+from koloss.learners.insured.watched import JUMP, USUAL, Watched
 from tests.learners.insured.games import POLICIES, Always, kind, make, play
 from tests.learners.insured.inside import (
     is_robust,

@@ -11,7 +11,7 @@ import pytest
 
 import koloss as kl
 from koloss.learners.insured.account import Account
-from koloss.learners.insured.rounds import Round
+from koloss.learners.insured.exploration import Round
 from tests.learners.insured.games import Always, make
 from tests.learners.insured.inside import law_of, with_overdraft
 from tests.support import inside

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.learners.insured.clouds import covering_radius, sobol
-from koloss.learners.insured.growing import FIRST, Plan, following
+from koloss.learners.insured.growing import FIRST, Plan, covering_radius, following, sobol
 from koloss.learners.insured.landmarks import History, learn_lengths
 from koloss.learners.insured.settings import InsuredSettings
 from tests.support import inside
@@ -143,7 +142,10 @@ def test_newcomers_are_within_the_error_of_the_guarantee():
     assert np.allclose(raw @ fit, learner.engine.features[met], atol=1e-6)
     # A point of which the features miss more does not enter.
     growth.limit = 0.5 * residual.min()
-    assert len(growth._admitted(X[32:])) == 0
+    assert (growth.landmarks.residual(X[32:]) > growth.limit).all()
+    filled = growth.filled
+    growth.grow(learner)
+    assert growth.filled == filled
 
 
 def test_forecast_is_that_of_all_losses_heard(game):

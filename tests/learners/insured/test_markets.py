@@ -56,5 +56,5 @@ def test_other_markets_end_with_the_policy_in_charge():
 @pytest.mark.slow
 def test_negative_control_jumps_of_all_the_room(monkeypatch):
     # What kept this market from ending well before: one loss could use all of the room.
-    monkeypatch.setattr("koloss.learners.insured.explorer.JUMP", 1.0)
+    monkeypatch.setattr("koloss.learners.insured.watched.JUMP", 1.0)
     assert any(market(100 + seed, 200 + seed)[0].alarms for seed in range(12))

@@ -7,7 +7,7 @@ import pytest
 
 import koloss as kl
 from koloss.learners.bandit.exp2 import Epoch
-from koloss.learners.insured.rounds import Round
+from koloss.learners.insured.exploration import Round
 from tests.learners.insured.games import Always, kind, make, play
 from tests.learners.insured.inside import digest, is_robust, law_of, resumed
 from tests.support import inside

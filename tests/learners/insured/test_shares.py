@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import koloss as kl
 from koloss.learners.bandit.shares import Shares
 from koloss.learners.insured.account import Account
-from koloss.learners.insured.rounds import Round
+from koloss.learners.insured.exploration import Round
 from tests.learners.insured.games import POINTS, Always, Calls, make
 from tests.learners.insured.inside import is_robust, law_of, stage_of
 from tests.learners.insured.small_games import chance

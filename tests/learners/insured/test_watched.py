@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from koloss.guarantees.insured import CEILING
-from koloss.learners.insured.bets import SUSPICION, Bets
-from koloss.learners.insured.explorer import DEAREST, JUMP, LEAST, SPARED
-from koloss.learners.insured.rounds import Round
+from koloss.learners.insured.evidence import SUSPICION, Bets
+from koloss.learners.insured.exploration import Round
+from koloss.learners.insured.watched import DEAREST, JUMP, LEAST, SPARED
 from tests.learners.insured.rounds import (
     DESIGNS,
     EXPLORATIONS,
@@ -131,7 +131,7 @@ def shares(count=12):
 def test_reach_bounds_all_pairs(place):
     tightest = np.inf
     for choice, rate in itertools.product(range(N), shares()):
-        reach, exact = place.reach(choice), brute_reach(place, choice, rate)
+        reach, exact = place.about(choice)[1], brute_reach(place, choice, rate)
         assert np.all(exact <= reach * (1 + 1e-9) + 1e-9)
         tightest = min(tightest, float((reach / np.maximum(exact, 1e-12)).min()))
     assert tightest < 1.001  # it is attained somewhere
@@ -140,7 +140,7 @@ def test_reach_bounds_all_pairs(place):
 def test_a_smaller_reach_would_not_do(place):
     # Negative control: divided by 1.3 it fails, for many choices.
     failures = sum(
-        bool(np.any(brute_reach(place, choice, rate) > place.reach(choice) / 1.3 + 1e-9))
+        bool(np.any(brute_reach(place, choice, rate) > place.about(choice)[1] / 1.3 + 1e-9))
         for choice, rate in itertools.product(range(N), shares(4))
     )
     assert failures > 10
@@ -202,6 +202,18 @@ def test_no_outcome_of_a_round_leaves_the_budget(place, kind, cap):
         assert less_fails > made / 2
 
 
+def test_rate_needed_by_hand():
+    stage, capped, uncapped = (make_stage(cap=cap) for cap in (math.inf, 10.0, None))
+    for one in (stage, capped, uncapped):
+        one.account.total = np.linspace(-24, 2, N)
+    reach, largest = stage.exploration.about(3)[1], stage.exploration.largest
+    room = 49 - np.linspace(-24, 2, N)
+    assert stage.rate_needed(3, 50.0) == pytest.approx(np.max(reach / room))
+    assert stage.rate_needed(3, 3.0) == math.inf  # no room at all
+    assert capped.rate_needed(3, 1e9) == pytest.approx(largest / 10)
+    assert uncapped.rate_needed(3, 1e9) == pytest.approx(max(np.max(reach / 1e9), largest / 1e9))
+
+
 def test_suspicion_explores_more_and_a_ceiling_stops():
     stage = make_stage()
     zero = np.zeros(N)
@@ -218,7 +230,7 @@ def test_suspicion_explores_more_and_a_ceiling_stops():
         stage.bets.add(0.5, explored=False)
     assert stage.next_round(0, zero, 1e6).rate == SUSPICION
     # The ceiling: just enough room, and just not enough.
-    enough = 1 + float(np.max(stage.exploration.reach(0))) / CEILING
+    enough = 1 + float(np.max(stage.exploration.about(0)[1])) / CEILING
     assert stage.next_round(0, zero, enough * 1.0001).rate == pytest.approx(CEILING, rel=1e-3)
     assert stage.next_round(0, zero, enough * 0.9) == "budget"
 

@@ -15,24 +15,25 @@ drawn only while Λ + O + 1 ≤ D + C and Λ + 1 ≤ D, and an entry has the lar
 
 Where there are shares of traffic, all of this is asked of the laws r within them and not of single actions, Λ(r) = Σ r(a)Λ(a).
 
-Where actions come and go (`roster`), an action has Λ(a) = 0 when it is added, and rounds drawn before that do not count for it, in
+Where actions come and go (`offer`), an action has Λ(a) = 0 when it is added, and rounds drawn before that do not count for it, in
 O(a) as little as when they are entered. What is withdrawn is not looked at. There are no shares then.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from koloss.core.snapshot import Rows, Vector, kept
+from koloss.core.snapshot import Extended, Rows, Vector, kept
+from koloss.guarantees import insured
+from koloss.learners.bandit.loss_range import LossRange
+from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.shares import Shares
-from koloss.learners.insured.exploration import largest, lowest, smallest
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from koloss.learners.bandit.subsets import Bools
+from koloss.learners.insured.exploration import Floats, largest, lowest, smallest
 
 ROUNDING = 1e-9
 """By how much sums may be off."""
@@ -203,3 +204,74 @@ class Account:
         """All that was heard in another unit."""
         self.total *= factor
         self.variance *= factor**2
+
+
+@kept
+@dataclass(frozen=True)
+class Allowance:
+    """What a policy may use of estimated regret, in units of the range."""
+
+    share: float  # of B(n), the robust learner's scale
+    premium: float  # the part of it that one loss may use where the range is learned
+    unit: float  # B(1)
+    horizon: int | None
+    warm_up: int  # rounds played on trust where there is no horizon
+    cap: Extended | None  # R, the largest leverage allowed; None: the budget of the time
+    overdraft: float | None = None  # C; None: that of `insured.overdraft`
+    learned: bool = False  # whether the range is learned
+
+    def rounds(self, made: int) -> int:
+        """All rounds, or those up to the next one where there is no horizon."""
+        return self.horizon or max(made, self.warm_up + 1)
+
+    def budget(self, made: int) -> float:
+        """Estimated regret that may be reached once so many decisions have been made."""
+        return self.share * (self.unit * math.sqrt(self.rounds(made)))
+
+    def debt(self, made: int) -> float:
+        """C: decisions that may be open beyond what the budget has room for."""
+        if self.overdraft is not None:
+            return self.overdraft
+        return insured.overdraft(self.rounds(made))
+
+
+@kept
+class Units:
+    """Centre and width of the range; where it is learned, those of what was heard."""
+
+    hull: LossRange
+    center: float
+    width: float
+
+    def __init__(self, engine: PointsEngine) -> None:
+        self.hull = engine.loss_range()
+        self.center, self.width = engine.center, engine.high - engine.low
+
+    @property
+    def learned(self) -> bool:
+        """Whether the range is learned."""
+        return self.hull.learned
+
+    def hear(self, loss: float) -> float | None:
+        """Learn where losses are: the first one is the centre, and the width heard is the unit of all that was heard.
+
+        Until losses differ all are zero in any unit. The factor that brings what was heard before into a new unit, if there is one.
+        """
+        hull, before = self.hull, self.width
+        if not hull.known:
+            self.center = loss
+        if not hull.hear([loss]) or hull.heard_low == hull.heard_high:
+            return None
+        self.width = hull.heard_high - hull.heard_low
+        return before / self.width
+
+    def inside(self, loss: float) -> float:
+        """A loss in this unit."""
+        return (loss - self.center) / self.width
+
+    @property
+    def heard(self) -> tuple[float, float]:
+        """Where the losses heard are, in this unit."""
+        hull, center = self.hull, self.center
+        ends = (hull.heard_low, hull.heard_high) if hull.known else (center, center)
+        return (ends[0] - center) / self.width, (ends[1] - center) / self.width

@@ -77,6 +77,11 @@ def at_bandwidth(kernel: Any, factors: Sequence[float]) -> Any:
     return None
 
 
+def at_key(kernel: Any, key: Key) -> Any:
+    """The kernel with the bandwidth of each coordinate doubled so many times."""
+    return at_bandwidth(kernel, [2.0**k for k in key]) if any(key) else kernel
+
+
 def ladder(kernel: Any) -> tuple[Any, int]:
     """The kernel whose bandwidth is learned, and how often it may be halved.
 
@@ -169,11 +174,8 @@ class Priors:
     def root(self, key: Key) -> Any:
         """R of a bandwidth."""
         if key not in self._roots:
-            kernel = self.kernel
-            if any(key):
-                kernel = at_bandwidth(kernel, [2.0**k for k in key])
             X, W = self.points, self.inverse
-            K = to_numpy(kernel(X, X))
+            K = to_numpy(at_key(self.kernel, key)(X, X))
             P = W.T @ (K / max(float(np.max(np.diag(K))), 1e-300) + CONSTANT) @ W
             eigenvalues, vectors = np.linalg.eigh((P + P.T) / 2)
             root = vectors * np.sqrt(np.maximum(eigenvalues, 1e-12 * max(eigenvalues[-1], 0.0)))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +14,9 @@ from scipy.linalg import solve_triangular
 from koloss.core import linalg
 from koloss.core.device import DeviceFeatures
 from koloss.core.snapshot import Vector, kept
+from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.shares import Shares
+from koloss.learners.bandit.subsets import subset_of
 
 Floats = NDArray[np.float64]
 
@@ -42,13 +47,6 @@ def lowest(values: Floats, offered: Any = None) -> int:
     return int((values if offered is None else np.where(offered, values, np.inf)).argmin())
 
 
-def softmax(scores: Floats) -> Floats:
-    """The law in proportion to exp(scores), along the last axis."""
-    q: Floats = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    q /= q.sum(axis=-1, keepdims=True)
-    return q
-
-
 def within(values: Floats, half: float = 0.5) -> Floats:
     """Values brought into [-half, half] by a factor, so that they stay in the span of the features."""
     size = max(largest(values), -smallest(values))
@@ -63,6 +61,7 @@ def _lengths(features: Any) -> Floats:
 
 
 @kept
+@dataclass(eq=False)
 class Exploration:
     """A design π, features in which Σ(π) = I, and what one round can do to the estimates.
 
@@ -72,21 +71,11 @@ class Exploration:
     number: int
     features: Any  # (N, m)
     weights: Vector
-    era: int
-    among: Any  # the actions that are allowed in a request; None: all on offer
-    shares: Shares | None  # within which designs are made
+    shares: Shares | None = None  # within which designs are made
+    era: int = 0
+    among: Any = None  # the actions that are allowed in a request; None: all on offer
 
-    def __init__(
-        self,
-        number: int,
-        features: Any,
-        weights: Floats,
-        shares: Shares | None = None,
-        era: int = 0,
-        among: Any = None,
-    ) -> None:
-        self.number, self.features, self.weights, self.era = number, features, weights, era
-        self.among, self.shares = among, shares
+    def __post_init__(self) -> None:
         self._restored()
 
     def _restored(self) -> None:
@@ -127,20 +116,12 @@ class Exploration:
         """An action by inversion of the cumulative sums."""
         return int(self.cdf.searchsorted(uniform, side="right"))
 
-    def reach(self, choice: int) -> Floats:
-        """γ max_b |k(a, b)| at most, for every action a, where the policy plays `choice` with probability 1 - γ ≥ 1/2.
+    def about(self, choice: int) -> tuple[Floats, Floats]:
+        """K(a, choice) and γ max_b |k(a, b)| at most, for every action a, where the policy plays `choice` with 1 - γ ≥ 1/2.
 
         With K(a, b) = φ(a)'φ(b) and j the choice, γk(a, b) = K(a, b) - s K(a, j)K(j, b)/K(j, j) for an s between K(j, j)/(K(j, j) + 1)
-        and 1, and γ|k(a, j)| ≤ |K(a, j)|/K(j, j). The pairs at s = 1, and what the rest can add.
+        and 1, and γ|k(a, j)| ≤ |K(a, j)|/K(j, j). The pairs at s = 1, and what the rest can add. Kept, as policies return to their actions.
         """
-        return self._about(choice)[1]
-
-    def beside(self, choice: int) -> Floats:
-        """K(a, choice) for every action a."""
-        return self._about(choice)[0]
-
-    def _about(self, choice: int) -> tuple[Floats, Floats]:
-        """K(a, choice) and the reach; kept, as policies return to their actions."""
         known = self._near.get(choice)
         if known is not None:
             return known
@@ -167,3 +148,125 @@ class Exploration:
         """The same for any law of the policy's: |k(a, b)| ≤ √(k(a, a) k(b, b))."""
         reach: Floats = np.sqrt(self.leverages * self.largest)
         return reach
+
+
+@kept
+@dataclass(slots=True, eq=False)
+class Round:
+    """How the actions of a round were drawn, and what had been predicted."""
+
+    choice: int | None  # the policy's action, or None where it gave a law
+    rate: float  # γ
+    exploration: Exploration
+    prediction: Any  # M, within [-1/2, 1/2]
+    heard: int  # losses heard by the stage before
+    counted: bool = True  # whether it is within the budget, or played on trust
+    law: Any = None  # q
+    factor: Any = None  # Cholesky factor of Σ where the policy gave a law
+    towards: Any = None  # in its place once it is long over: Σ⁻¹φ of the one action that waits
+    weight: float = 1.0  # with which its loss is entered at most
+
+    together: ClassVar[bool] = False
+    number: ClassVar[int] = 0
+
+    @property
+    def era(self) -> int:
+        """In which it was drawn."""
+        return self.exploration.era
+
+    def shrink(self) -> None:
+        """Keep only what late losses need."""
+        self.law = None
+
+    def condensed(self, keys: Sequence[int]) -> list[Round] | None:
+        """A round for each action that waits, without Σ; None where that takes no less room."""
+        if self.factor is None or len(keys) > len(self.factor):
+            return None
+        rows = (self.exploration.features[key if key >= 0 else ~key] for key in keys)
+        return [replace(self, factor=None, towards=linalg.solve(self.factor, row)) for row in rows]
+
+    def draw(self, coin: float) -> int:
+        """The row of an action, or its complement ~row where it is explored: one coin decides both."""
+        g = self.rate
+        if coin < g:
+            return ~self.exploration.draw(coin / g)
+        if self.choice is not None:
+            return self.choice
+        cdf = np.cumsum(self.law)
+        return int(cdf.searchsorted((coin - g) / (1 - g) * cdf[-1], side="right"))
+
+    def draw_many(self, coins: Any) -> Any:
+        """The same for every coin of an array."""
+        g, explored = self.rate, coins < self.rate
+        keys = np.full(len(coins), -1 if self.choice is None else self.choice)
+        keys[explored] = ~self.exploration.cdf.searchsorted(coins[explored] / g, side="right")
+        if self.choice is None:
+            cdf, rest = np.cumsum(self.law), coins[~explored]
+            keys[~explored] = cdf.searchsorted((rest - g) / (1 - g) * cdf[-1], side="right")
+        return keys
+
+    def probability(self, index: int) -> float:
+        """p of one action."""
+        p: float = self.rate * self.exploration.weights.item(index)
+        if self.choice is None:
+            return p + (1 - self.rate) * float(self.law[index])
+        return p + (1 - self.rate) * (index == self.choice)
+
+    def distribution(self) -> Any:
+        """p of every action."""
+        p = self.rate * self.exploration.weights
+        if self.choice is None:
+            return p + (1 - self.rate) * self.law
+        p[self.choice] += 1 - self.rate
+        return p
+
+    def estimates(self, index: int) -> Any:
+        """k(a, index) for every action a."""
+        W, g = self.exploration.features, self.rate
+        if self.choice is None:
+            solved = self.towards
+            return W @ (linalg.solve(self.factor, W[index]) if solved is None else solved)
+        # Sherman and Morrison: Σ = γI + (1 - γ)φ_jφ_j'.
+        beside, _ = self.exploration.about(self.choice)
+        weight = 1 / (g + (1 - g) * beside.item(self.choice))
+        if index == self.choice:
+            return weight * beside
+        return (W @ W[index] - (1 - g) * weight * float(beside[index]) * beside) / g
+
+    def reach(self) -> Any:
+        """max_b |k(a, b)| at most, for every action a."""
+        if self.choice is None:
+            return self.exploration.far_reach() / self.rate
+        return self.exploration.about(self.choice)[1] / self.rate
+
+
+Bools = NDArray[np.bool_]
+
+MASKED = 2**52
+"""Least number of an exploration among some of the actions."""
+
+MASKS_KEPT = 16
+"""Explorations among some of the actions that are kept for when they are asked for again."""
+
+
+def explore(
+    engine: PointsEngine, offered: Bools, number: int, era: int, among: Bools | None = None
+) -> Exploration:
+    """How to explore the actions that are offered: their own design, in coordinates of the space that they span."""
+    subset = subset_of(engine, offered).engine
+    return Exploration(number, subset.features, subset.weights, era=era, among=among)
+
+
+def explore_masked(
+    engine: PointsEngine, mask: Bools, era: int, made: dict[int, Exploration]
+) -> Exploration:
+    """How to explore in a request among some of the actions: one of those made of late in this era, or a new one."""
+    # Numbered by what it is, so that a learner that has kept it and one that makes it again agree.
+    digest = hashlib.sha256(b"%d " % era + mask.tobytes()).digest()
+    number = MASKED + int.from_bytes(digest[:6], "big")
+    if number not in made:
+        found = explore(engine, mask, number, era, mask)
+        if len(made) >= MASKS_KEPT:
+            made.clear()
+        made[number] = found
+    return made[number]

@@ -10,16 +10,19 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from koloss.actions import Contexts
 from koloss.core import linalg
 from koloss.core.snapshot import Extended, kept
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.insured.bandwidths import Key, Priors, forecast_space, narrower
-from koloss.learners.insured.places import Place
 from koloss.learners.insured.regression import UNIFORM, Regression
+from koloss.learners.ledger import Drawn
 from koloss.learners.losses import SMALLEST
 
 DISCOUNTS = (1.0, 0.98)
@@ -210,11 +213,6 @@ class Forecaster:
         return self.regression.covariance * self.regression.signal
 
     @property
-    def weights(self) -> Any:
-        """θ, its posterior mean."""
-        return self.regression.theta
-
-    @property
     def mean(self) -> Any:
         """Predicted loss of every action."""
         return self.regression.mean
@@ -224,7 +222,7 @@ class Forecaster:
         """The same in the span of the game's own features."""
         if self.span == self.features.shape[1]:
             return self.mean
-        return self.features[:, : self.span] @ self.weights[: self.span]
+        return self.features[:, : self.span] @ self.regression.theta[: self.span]
 
     @property
     def deviation(self) -> Any:
@@ -254,7 +252,9 @@ class Forecaster:
         normal = rng.standard_normal((len(eigenvalues), 1 if count is None else count))
         root = scale * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None]
         # A symmetric root, which is the same whatever vectors belong to an eigenvalue that comes several times.
-        drawn = self.features @ (self.weights[:, None] + vectors @ (root * (vectors.T @ normal)))
+        drawn = self.features @ (
+            self.regression.theta[:, None] + vectors @ (root * (vectors.T @ normal))
+        )
         return drawn[:, 0] if count is None else drawn
 
     def __copy__(self) -> Self:
@@ -266,15 +266,92 @@ class Forecaster:
 
 
 @kept
+@dataclass(frozen=True)
+class Place:
+    """The row of a context, and how many there are of contexts and actions; without contexts pairs are actions.
+
+    Examples
+    --------
+    >>> place = Place(context=1, contexts=3, actions=10)
+    >>> place.pair(4), place.local(14), place.local(~14) == ~4
+    (14, 4, True)
+    """
+
+    context: int
+    contexts: int
+    actions: int
+    shown: Any = None  # the context as it was given
+
+    @classmethod
+    def of(cls, contexts: Contexts | None, context: int, count: int, actions: int) -> Place:
+        """That of a context, which is shown as it was given: by its label, its params or its coordinates."""
+        if contexts is None or count == 1:
+            return cls(context, count, actions)
+        if contexts.points is not None:
+            return cls(context, count, actions, dict(contexts.points.params[context]))
+        given = contexts.X if contexts.labels is None else contexts.labels
+        return cls(context, count, actions, given[context])
+
+    @cached_property
+    def alone(self) -> bool:
+        """Whether there is no other context."""
+        return self.contexts == 1
+
+    @property
+    def rows(self) -> slice:
+        """Those of its pairs."""
+        return slice(self.context * self.actions, (self.context + 1) * self.actions)
+
+    def pair(self, row: int) -> int:
+        """The row of a pair."""
+        return self.context * self.actions + row
+
+    def local(self, key: int) -> int:
+        """The row of an action, or its complement, from that of a pair."""
+        start = self.context * self.actions
+        return key - start if key >= 0 else key + start
+
+    def locals(self, keys: Sequence[int]) -> Sequence[int]:
+        """The same for several."""
+        return keys if self.context == 0 else [self.local(key) for key in keys]
+
+    def among_pairs(self, played: Any) -> Any:
+        """A row, a law or a mask of actions as one of pairs; where there is none, none."""
+        if self.alone or played is None:
+            return played
+        if isinstance(played, int):
+            return self.pair(played)
+        spread = np.zeros(self.contexts * self.actions, dtype=played.dtype)
+        spread[self.rows] = played
+        return spread
+
+    def offered(self, mask: Any) -> Any:
+        """The pairs that a policy may propose here, given the actions on offer, or None where all are."""
+        if self.alone:
+            return mask
+        return self.among_pairs(np.ones(self.actions, dtype=bool) if mask is None else mask)
+
+    def proposed(self, proposal: Any) -> Any:
+        """A row or a law of pairs as one of actions."""
+        if self.alone:
+            return proposal
+        return proposal - self.rows.start if isinstance(proposal, int) else proposal[self.rows]
+
+    def drawn(self, drawn: Drawn) -> Drawn:
+        """Actions with the keys of their pairs."""
+        start = self.rows.start
+        keys = [key + start if key >= 0 else key - start for key in drawn.keys]
+        return drawn._replace(keys=keys, contexts=[self.context] * len(keys))
+
+
+@kept
+@dataclass(eq=False)
 class Local:
     """The forecast of all pairs as one context sees it: of its own actions."""
 
     forecaster: Forecaster
     place: Place
     engine: PointsEngine  # of the context
-
-    def __init__(self, forecaster: Forecaster, place: Place, engine: PointsEngine) -> None:
-        self.forecaster, self.place, self.engine = forecaster, place, engine
 
     @property
     def mean(self) -> Any:

@@ -1,6 +1,6 @@
 """A set of points that grows in the middle of the game around what is promising, where a net would explode.
 
-Play begins on a scrambled Sobol' set, which stays. At times fixed beforehand new points enter as actions do in `roster`: most from
+Play begins on a scrambled Sobol' set, which stays. At times fixed beforehand new points enter as actions that are added do: most from
 clouds around the best actions of the forecast, which shrink with time, a few from anywhere; the least promising of those that
 entered earlier are withdrawn. What must be known beforehand is not the points but how many *slots* there are for them, the
 features and their error. A slot counts from the round in which a point takes it; which point that is may depend on all losses heard.
@@ -26,10 +26,11 @@ from koloss.guarantees import Guarantee
 from koloss.guarantees.base import note
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
-from koloss.learners.bandit.tuning import is_exact
+from koloss.learners.bandit.subsets import Bools
+from koloss.learners.bandit.tuning import choose_batch, is_exact
 from koloss.learners.insured.bandwidths import Key
-from koloss.learners.insured.clouds import RADIUS, SHRUNK, Cloud, covering_radius, sobol
-from koloss.learners.insured.exploration import lowest
+from koloss.learners.insured.engines import Robust
+from koloss.learners.insured.exploration import Floats, lowest
 from koloss.learners.insured.landmarks import (
     Explicit,
     GrownForecaster,
@@ -38,15 +39,16 @@ from koloss.learners.insured.landmarks import (
     learn_lengths,
 )
 from koloss.learners.insured.pending import Pending
+from koloss.learners.insured.stage import offer_in
 from koloss.proxy import Proxy, exact_features, pivoted_cholesky
 
 if TYPE_CHECKING:
-    from koloss.learners.insured.operated import Operated
+    from koloss.learners.insured.insured_bandit import InsuredBandit
     from koloss.learners.insured.settings import InsuredSettings
-    from koloss.learners.insured.state import InsuredState
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+
+from koloss.actions import Ball
+from koloss.errors import NetTooLarge
 
 FIRST, EVERY, FACTOR = 32, 25, 1.125
 """Losses before the set grows for the first time; then after so many more, or so many times as many."""
@@ -169,8 +171,8 @@ class Growth:
     @classmethod
     def begin(
         cls, settings: InsuredSettings, rng: Any
-    ) -> tuple[PointsEngine, PointsEngine, GrownForecaster, Growth]:
-        """Engines of the policies' insurance and of the robust learner, forecasts, and how the set will grow."""
+    ) -> tuple[PointsEngine, Robust, GrownForecaster, Growth]:
+        """The engine of the policies' insurance, the robust learner, forecasts, and how the set will grow."""
         actions, plan = settings.actions, Plan.of(settings)
         if isinstance(actions, SpacePoints):
             first, radius = to_numpy(actions.X), actions.covering_radius
@@ -180,7 +182,7 @@ class Growth:
         # Slots that are free hold copies of the first points, and are not offered.
         X = np.resize(first, (plan.slots, actions.dimension))
         points = Points(X, covering_radius=radius)
-        kernel = settings.watched.kernel
+        kernel = settings.watched_in(0).kernel
         proxy = _proxy(kernel, actions, points, settings.rank)
         limit = 0.0
         landmarks: Landmarks | Explicit
@@ -191,7 +193,9 @@ class Growth:
             limit = (1 + ROOM) ** 2 * float(np.max(to_numpy(proxy.residual)))
         engines = [
             _growing(points_engine(replace(said, proxy=proxy, rank=proxy.rank)), 1 + ROOM)
-            for said in (settings.watched, settings.robust)[: 2 - settings.shares_engine]
+            for said in (settings.watched_in(0), settings.robust_in(0))[
+                : 2 - settings.shares_engine
+            ]
         ]
         raw = _with_constant(landmarks, X)
         whitening: tuple[Any, ...] = tuple(
@@ -209,12 +213,9 @@ class Growth:
         history = History(plan.slots)
         forecaster = GrownForecaster.of(settings.forecast_kernel, X, offered, history, key, None)
         forecaster.watch(engines[0].features, offered)
-        return engines[0], engines[-1], forecaster, growth
-
-    @property
-    def forecast_kernel(self) -> Any:
-        """That of the forecasts."""
-        return self.settings.forecast_kernel
+        batch = choose_batch(settings.robust_in(0), engines[-1].problem, engines[-1].rows)
+        robust = Robust(engines[-1], settings.horizon, batch)
+        return engines[0], robust, forecaster, growth
 
     @property
     def first(self) -> Bools:
@@ -223,12 +224,7 @@ class Growth:
 
     # Growing.
 
-    def look(self, learner: Operated) -> None:
-        """Grow when it is time."""
-        if learner.ledger.heard >= self.due:
-            self.grow(learner)
-
-    def grow(self, learner: Operated) -> None:
+    def grow(self, learner: InsuredBandit) -> None:
         """Let new points enter, and withdraw the least promising of those that entered before."""
         stage = learner._stages[0]
         engine, robust, former = learner.engine, learner.robust, learner._forecaster
@@ -239,14 +235,16 @@ class Growth:
         self.due = following(max(self.due, heard))
         if self.filled == self.plan.slots:
             return
-        kernel, history, X = self.forecast_kernel, former.history, engine.points
+        kernel, history, X = self.settings.forecast_kernel, former.history, engine.points
         offered = stage.roster.offered
         key = learn_lengths(kernel, X, history, former.key)
         forecaster = GrownForecaster.of(kernel, X, offered, history, key, former)
         width = stage.policy.width  # type: ignore[union-attr]
         shrunk = 1 - (1 - SHRUNK) * min(heard / (self.settings.horizon or 1), 1.0)
         cloud = Cloud(self.settings.region, forecaster, width, RADIUS * shrunk, learner._rng)
-        new = self._admitted(cloud.newcomers(X, offered, self.plan.newcomers))
+        new = cloud.newcomers(X, offered, self.plan.newcomers)
+        if len(new):  # of which the features miss no more than the guarantee says
+            new = new[self.landmarks.residual(new) <= self.limit]
         if not len(new):
             return
         rows = np.arange(self.filled, min(self.filled + len(new), self.plan.slots))
@@ -261,12 +259,13 @@ class Growth:
         forecaster.watch(placed[0].features, offered)
         # Nothing can fail from here on.
         self.filled += len(rows)
-        self._hand_over(learner, placed[0], placed[-1], forecaster)
-        learner._offer([(stage, offered, rows)])
-
-    def _admitted(self, X: Floats) -> Floats:
-        """Points of which the features miss no more than the guarantee says."""
-        return X[self.landmarks.residual(X) <= self.limit] if len(X) else X
+        learner.engine = stage.engine = placed[0]
+        learner._forecaster = stage.forecaster = stage.last.forecaster = forecaster
+        learner._pending.follow(forecaster)
+        stage.last.points = placed[0].points
+        stage.robust.place(placed[-1])
+        learner._name_actions()
+        offer_in([(stage, offered, rows)])
 
     def _offered(
         self, offered: Bools, rows: Any, forecaster: GrownForecaster, width: float
@@ -282,25 +281,7 @@ class Growth:
         offered[rows] = True
         return offered
 
-    @staticmethod
-    def _hand_over(
-        learner: Operated,
-        engine: PointsEngine,
-        robust: PointsEngine,
-        forecaster: GrownForecaster,
-    ) -> None:
-        """Put the parts of the learner that know all points in the place of the former ones."""
-        pending, (stage,) = FirstLook(forecaster), learner._stages
-        for name in ("count", "heard", "proposed", "laws", "mass"):
-            setattr(pending, name, getattr(learner._pending, name))
-        learner.engine = stage.engine = engine
-        stage.robust.place(robust)
-        learner._name_actions()
-        learner._forecaster = stage.forecaster = stage.last.forecaster = forecaster
-        learner._pending = stage.pending = stage.last.pending = pending
-        stage.last.points = engine.points
-
-    def name(self, learner: InsuredState) -> None:
+    def name(self, learner: InsuredBandit) -> None:
         """Name the points where they are those of a Space; those that are new are decoded."""
         space, X = self.settings.region, learner.engine.points
         if not isinstance(space, Space):
@@ -329,3 +310,125 @@ class Growth:
             replace(one, holds=True) if one.key == "offered" else one for one in promise.assumptions
         )
         return replace(promise, assumptions=assumptions, remarks=(*promise.remarks, *notes))
+
+
+CENTRES, SWEEPS, POOL = 8, 3, 512
+"""A cloud is around so many of the best by their mean, and as many by their confidence bound; sweeps, and points in each."""
+
+RADIUS, SHRUNK = 0.3, 0.1
+"""Deviation of a cloud, in bandwidths, at the beginning; and what is left of it at the end."""
+
+MOVED, REDRAWN, CROSSED = 0.7, 0.2, 0.2
+"""Share of coordinates that move; of points with a coordinate or two drawn anew instead; of points between two of the best."""
+
+GRID = 4096
+"""Points of the grid by which a covering radius is certified."""
+
+
+def sobol(actions: ActionSet, count: int, rng: Any) -> Floats:
+    """The beginning of a scrambled Sobol' sequence in a box, or taken to a ball."""
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
+    d, ball = actions.dimension, isinstance(actions, Ball)
+    sequence = qmc.Sobol(d + ball, seed=np.random.default_rng(int(rng.integers(2**63))))
+    u = sequence.random_base2(max(count - 1, 0).bit_length())[:count]
+    if not ball:
+        lower, upper = actions.bounds()
+        return actions.project(lower + u * (upper - lower))  # type: ignore[attr-defined, no-any-return]
+    directions = ndtri(np.clip(u[:, :d], 1e-12, 1 - 1e-12))
+    lengths = np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-300)
+    scaled: Floats = directions / lengths * actions.radius * u[:, d:] ** (1 / d)  # type: ignore[attr-defined]
+    return scaled
+
+
+def covering_radius(actions: ActionSet, X: Floats) -> float:
+    """No action is farther than this from a row of X: the largest distance from a grid, and how far actions are from that."""
+    from scipy.spatial import KDTree
+
+    spacing, grid = actions.diameter(), None
+    while True:
+        try:
+            grid = actions.net(spacing, max_bytes=GRID * actions.dimension * 8)
+        except NetTooLarge:
+            break
+        spacing *= 0.9
+    if grid is None:
+        return actions.diameter()
+    farthest = float(KDTree(X).query(to_numpy(grid.X))[0].max())
+    return min(farthest + grid.covering_radius, actions.diameter())
+
+
+class Cloud:
+    """Where new points may enter: around the best by a forecast, and anywhere."""
+
+    def __init__(
+        self, actions: ActionSet, forecaster: GrownForecaster, width: float, radius: float, rng: Any
+    ) -> None:
+        self.actions, self.forecaster, self.width, self.rng = actions, forecaster, width, rng
+        lower, upper = actions.bounds()
+        if isinstance(actions, Space):  # below zero is what does not matter
+            lower = np.maximum(lower, 0.0)
+        sides, kernel = upper - lower, forecaster.landmarks.kernel
+        lengths = getattr(kernel, "length_scales", lambda _: None)(len(sides))
+        self.scales = radius * (sides / 2 if lengths is None else np.minimum(lengths, sides))
+
+    def newcomers(self, X: Floats, offered: Bools, count: int) -> Floats:
+        """So many points at most: in each sweep some of the smallest bounds, some of the smallest means; the rest are anywhere."""
+        by_bound, by_mean = max(count // 5, 1), max(count // 10, 1)
+        at = np.flatnonzero(offered)
+        mean, bound = self._scores(X[at])
+        centres = X[at[_both(mean, bound, CENTRES, CENTRES)]]
+        found = []
+        for sweep in range(SWEEPS):
+            pool = self._around(centres, self.scales * 0.5**sweep)
+            mean, bound = self._scores(pool)
+            best = _both(bound, mean, by_bound, by_mean)
+            found.append(pool[best])
+            centres = pool[best[: 2 * CENTRES]]
+        rest = max(count - SWEEPS * (by_bound + by_mean), 1)
+        found.insert(0, to_numpy(self.actions.sample(rest, self.rng)))
+        points = np.concatenate(found)
+        if isinstance(self.actions, Space):  # as their params say, to the last bit
+            points = self.actions.encode(self.actions.decode(points))
+        known = {row.tobytes() for row in X}
+        fresh = {row.tobytes(): row for row in points + 0.0 if row.tobytes() not in known}
+        return np.array(list(fresh.values())[:count]).reshape(-1, X.shape[1])
+
+    def _scores(self, X: Floats) -> tuple[Floats, Floats]:
+        mean, deviation = self.forecaster.predict(X)
+        return mean, mean - self.width * deviation
+
+    def _around(self, centres: Floats, scales: Floats) -> Floats:
+        """Points near some: moved, with a coordinate or two drawn anew, or with coordinates of another one."""
+        rng, d = self.rng, centres.shape[1]
+        X = np.repeat(centres, -(-POOL // len(centres)), axis=0)
+        anywhere = to_numpy(self.actions.sample(len(X), rng))
+        if isinstance(self.actions, Space):  # what begins to matter may have any value
+            X = np.where(X < 0, rng.random(X.shape), X)
+        steps = rng.standard_normal(X.shape) * scales
+        moved = X + steps * (rng.random(X.shape) < MOVED)
+        kind, coins = rng.random(len(X)), rng.random(X.shape)
+        drawn = np.where(coins < 1.5 / d, anywhere, X)
+        others = centres[rng.integers(len(centres), size=len(X))]
+        crossed = np.where(coins < 0.5, others, X)
+        moved[kind < REDRAWN] = drawn[kind < REDRAWN]
+        between = (kind >= REDRAWN) & (kind < REDRAWN + CROSSED)
+        moved[between] = crossed[between]
+        return self._inside(moved)
+
+    def _inside(self, X: Floats) -> Floats:
+        """The nearest actions."""
+        if isinstance(self.actions, Space):
+            return self.actions.rows(np.clip(X, 0.0, np.nextafter(1.0, 0.0)))
+        inside: Floats = self.actions.project(X)  # type: ignore[attr-defined]
+        return inside
+
+
+def _both(one: Floats, other: Floats, first: int, second: int) -> NDArray[np.int64]:
+    """Rows of the smallest values of one, then of the other, none twice."""
+    rows = [
+        *np.argsort(one, kind="stable")[:first].tolist(),
+        *np.argsort(other, kind="stable")[:second].tolist(),
+    ]
+    return np.array(list(dict.fromkeys(rows)))

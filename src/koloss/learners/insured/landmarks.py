@@ -7,7 +7,6 @@ With landmarks Z and the Cholesky factor L of K(Z, Z), φ(x) = L⁻¹K(Z, x) are
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,8 +16,8 @@ from numpy.typing import NDArray
 from koloss.core.arrays import to_numpy
 from koloss.core.linalg import solve_lower
 from koloss.core.snapshot import Matrix, Vector, kept
-from koloss.kernels import Mixed
-from koloss.learners.insured.bandwidths import CONSTANT, Key, at_bandwidth
+from koloss.learners.insured.bandwidths import CONSTANT, Key, at_bandwidth, at_key
+from koloss.learners.insured.exploration import Floats
 from koloss.learners.insured.forecast import (
     DISCOUNTS,
     NOISES,
@@ -28,10 +27,8 @@ from koloss.learners.insured.forecast import (
     Forecaster,
     Trusted,
 )
-from koloss.learners.insured.regression import GUESSED, UNIFORM
+from koloss.learners.insured.regression import log_evidence
 from koloss.proxy.pivoted_cholesky import greedy
-
-Floats = NDArray[np.float64]
 
 RICH, FINE = 200, 1e-3
 """Features of forecasts: so many at most, and no more than leave this share of K(a, a) out."""
@@ -145,22 +142,10 @@ class History:
         return F.T @ (w[:, None] * F), F.T @ (w * y), float(w @ (y * y)), float(w.sum())
 
 
-def _rescaled(kernel: Any, factors: Sequence[float]) -> Any:
-    """The kernel with other bandwidths; None where it has none."""
-    if isinstance(kernel, Mixed):
-        return kernel.rescaled(factors)
-    return at_bandwidth(kernel, factors)
-
-
-def at_key(kernel: Any, key: Key) -> Any:
-    """The kernel with the bandwidth of each coordinate doubled so many times."""
-    return _rescaled(kernel, [2.0**k for k in key]) if any(key) else kernel
-
-
 def learn_lengths(kernel: Any, X: Floats, history: History, key: Key) -> Key:
     """Bandwidths of the largest evidence, in powers of two of the kernel's own: first all together, then one by one."""
     rows = history.played
-    if _rescaled(kernel, (1.0,) * len(key)) is None or len(rows) < 2:
+    if at_bandwidth(kernel, (1.0,) * len(key)) is None or len(rows) < 2:
         return key
     counts, sums = history.counts[rows], history.sums[rows]
     often = np.argsort(-counts, kind="stable")
@@ -172,8 +157,9 @@ def learn_lengths(kernel: Any, X: Floats, history: History, key: Key) -> Key:
         scaled = at_key(kernel, key)
         features = _scaled_features(Landmarks.among(scaled, X[at], len(at), 1e-6), X[rows])
         gram, moment = features.T @ (counts[:, None] * features), features.T @ sums
-        least = _evidence(gram, moment, history.squares, float(counts.sum()))
-        return least - SPREAD * sum(k * k for k in key) - DOUBT * abs(sum(key)) / len(key)
+        seen = gram, moment, history.squares, float(counts.sum())
+        least = (log_evidence(*seen, NOISES) - UNUSUAL * np.abs(np.log10(NOISES / USUAL))).max()
+        return float(least) - SPREAD * sum(k * k for k in key) - DOUBT * abs(sum(key)) / len(key)
 
     best, most = key, evidence(key)
     steps = [tuple(s * one for one in (1,) * len(key)) for s in (1, -1)]
@@ -184,18 +170,6 @@ def learn_lengths(kernel: Any, X: Floats, history: History, key: Key) -> Key:
         if moved != best and (value := evidence(moved)) > most:
             best, most = moved, value
     return best
-
-
-def _evidence(gram: Floats, moment: Floats, squares: float, weight: float) -> float:
-    """The largest over noises, with their prior odds, of what `Regression.evidence` is with P = I."""
-    g, V = np.linalg.eigh(gram)
-    g = np.maximum(g, 0.0)[:, None]
-    beta = np.square(V.T @ moment)[:, None]
-    misfit = np.maximum((squares - (beta / (g + NOISES)).sum(axis=0)) / NOISES, 0.0)
-    guessed = GUESSED * UNIFORM / (1 + NOISES)
-    value = -0.5 * np.log1p(g / NOISES).sum(axis=0) - 0.5 * weight * np.log(NOISES)
-    value -= 0.5 * (GUESSED + max(weight - 1, 0.0)) * np.log(guessed + misfit)
-    return float((value - UNUSUAL * np.abs(np.log10(NOISES / USUAL))).max())
 
 
 def _scaled_features(landmarks: Landmarks, X: Floats) -> Floats:

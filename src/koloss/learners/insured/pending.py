@@ -17,16 +17,14 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import ddot, dsymv, dsyr
 
 from koloss.core import linalg
 from koloss.core.snapshot import Matrix, Vector, kept
 from koloss.learners.insured.bandwidths import CONSTANT
+from koloss.learners.insured.exploration import Floats
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.losses import ROUNDING
-
-Floats = NDArray[np.float64]
 
 RENEWED = 256
 """Steps of rank one after which the covariance is computed from scratch."""
@@ -68,11 +66,15 @@ class Pending:
     _shares = None
 
     def __init__(self, forecaster: Forecaster) -> None:
-        self.forecaster, self.features = forecaster, forecaster.features
+        self.follow(forecaster)
         N = len(self.features)
         self.discounts = np.unique([one.discount for one in forecaster.regressions])
         self.proposed, self.laws = np.zeros((2, len(self.discounts), N))
         self.mass = np.zeros(len(self.discounts))
+
+    def follow(self, forecaster: Forecaster) -> None:
+        """Go by this forecast from now on."""
+        self.forecaster, self.features = forecaster, forecaster.features
         self._forget()
 
     def _forget(self) -> None:

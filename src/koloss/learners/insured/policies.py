@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,8 +12,11 @@ import numpy as np
 from koloss.core.snapshot import FORMS, Described, kept, seal
 from koloss.errors import PolicyError
 from koloss.learners.insured.exploration import lowest, smallest
+from koloss.learners.insured.forecast import Place
 from koloss.learners.insured.pending import Pending
-from koloss.learners.insured.places import Place
+
+ALONE = Place(context=0, contexts=1, actions=0)
+"""Where there is no other context."""
 
 TIE = 1e-7
 """Scores that differ by less than this share of the largest deviation are equal."""
@@ -55,7 +57,7 @@ class Policy(Protocol):
         """Hear the loss of the action in row `index`."""
 
 
-class BuiltIn(abc.ABC):
+class BuiltIn:
     """A policy of the library's, with a width that it may use."""
 
     usual: ClassVar[float] = (
@@ -63,27 +65,27 @@ class BuiltIn(abc.ABC):
     )
 
     width: float
-    place: Place | None = None  # where it is asked for pairs
+    place: Place  # where it is asked
 
-    def __init__(self, width: float | Literal["auto"] = "auto", place: Place | None = None) -> None:
-        self.width = self.usual if width == "auto" else width
-        self.place = None if place is None or place.alone else place  # where it is asked for pairs
+    def __init__(self, width: float | Literal["auto"] = "auto", place: Place = ALONE) -> None:
+        self.width, self.place = self.usual if width == "auto" else width, place
 
     def propose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
         """The row of an action, or a law from which the learner draws one; `offered` are those there are, None where all are."""
-        if self.place is None:
-            return self._choose(forecast, offered, rng)
         return self.place.proposed(self._choose(forecast, self.place.offered(offered), rng))
 
     def law(self, forecast: Pending, offered: Any) -> Any:
         """What it will propose; a policy with a coin has a law of its own."""
-        if self.place is None:
-            return self._law(forecast, offered)
         return self.place.proposed(self._law(forecast, self.place.offered(offered)))
 
-    @abc.abstractmethod
+    def offer(self, *told: Any) -> None:
+        """It goes by the forecast, and need not be told."""
+
+    announce = forget = keep = offer
+
     def _choose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
         """The same among all pairs of a context and an action."""
+        raise NotImplementedError
 
     def _law(self, forecast: Pending, offered: Any) -> Any:
         """The same among all pairs."""
@@ -130,28 +132,8 @@ class Thompson(BuiltIn):
         return np.bincount(best, minlength=len(forecast.features)) / DRAWS
 
 
-BUILT_IN: dict[str, Callable[[Any, Any], BuiltIn]] = {
-    "ucb": Ucb,
-    "thompson": Thompson,
-}
-"""The library's policies, by name; each is made from the width, and the place of the context that it is asked for."""
-
-
-class Missing:
-    """Stands in for a policy that was not given back to a snapshot; keeps its state."""
-
-    def __init__(self, kept: Any) -> None:
-        self.kept = kept
-
-    def state(self) -> Any:
-        """What the policy's state was."""
-        return self.kept
-
-    def propose(self, *heard: Any) -> Any:
-        """Fails: there is nobody to ask or to tell."""
-        raise LookupError("from_state(state, policy=...) was not given the policy")
-
-    hear = propose
+BUILT_IN: dict[str, type[BuiltIn]] = {"ucb": Ucb, "thompson": Thompson}
+"""The library's policies, by name."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +213,7 @@ class UserPolicy:
             self._own = None if own is None else OwnState(own)
 
     def _restored(self) -> None:
-        self.policy = Missing(None if self._own is None else self._own.state)
+        self.policy = None  # until it is given
 
     def give(self, policy: Any) -> None:
         """The policy of a snapshot, in the object given for it."""
@@ -243,6 +225,8 @@ class UserPolicy:
 
     def _call(self, method: str, function: Callable[[], Any]) -> Any:
         try:
+            if self.policy is None:
+                raise LookupError("from_state(state, policy=...) was not given the policy")
             return function()
         except Exception as error:  # whatever it is, it is the policy's
             name = type(self.policy).__name__
@@ -290,20 +274,11 @@ def check_policy(policy: Any) -> None:
 
 def check_named(policy: Any) -> None:
     """A policy is the library's, by name, or the user's; of a snapshot a description will do."""
-    if isinstance(policy, Described):
-        return
-    if not isinstance(policy, str):
+    if not isinstance(policy, (str, Described)):
         check_policy(policy)
-    elif policy not in BUILT_IN:
+    elif isinstance(policy, str) and policy not in BUILT_IN:
         names = ", ".join(map(repr, BUILT_IN))
         raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
-
-
-def make_policy(policy: Any, width: float | Literal["auto"], place: Place) -> BuiltIn | UserPolicy:
-    """A policy as it is asked in one context: the library's by name, the user's as it is."""
-    if isinstance(policy, str):
-        return BUILT_IN[policy](width, place)
-    return UserPolicy(policy, place.actions, () if place.alone else (place.shown,))
 
 
 def check_given(name: str, policy: Any) -> None:

@@ -28,6 +28,32 @@ GUESSED = 2.0
 """Losses in whose place their variance is guessed: that of a uniform law, from the least to the largest heard."""
 
 
+def log_evidence(
+    gram: Any,
+    moment: Any,
+    squares: float,
+    weight: float,
+    ridges: Any,
+    grown: float = 1.0,
+    guess: float = UNIFORM,
+) -> Any:
+    """Logarithm of the marginal likelihood with P = I, for each λ, up to a constant: s² is integrated out.
+
+    `gram` is A = Σφφ'; moment, squares and weight are b = Σφy, Σy² and Σ1 times `grown`. With A = V diag(g) V' and β = V'b:
+    Σ log(1 + gᵢ/λ) is a determinant, Σy² - Σ βᵢ²/(gᵢ + λ) over λ the misfit.
+    """
+    g, V = np.linalg.eigh(gram)
+    g = np.maximum(g, 0.0)[:, None]
+    beta = np.square(V.T @ moment / grown)[:, None]
+    misfit = np.maximum((squares / grown - (beta / (g + ridges)).sum(axis=0)) / ridges, 0.0)
+    weight, guessed = weight / grown, GUESSED * guess / (1 + ridges)
+    return (
+        -0.5 * np.log1p(g / ridges).sum(axis=0)
+        - 0.5 * weight * np.log(ridges)
+        - 0.5 * (GUESSED + max(weight - 1, 0.0)) * np.log(guessed + misfit)
+    )
+
+
 @kept
 class Regression:
     """One regression with a prior, noise and discount; each loss is a step of rank one: O(m²), and O(Nm) for the actions.
@@ -125,20 +151,17 @@ class Regression:
         if discount < 1:
             self.scale, self.grown = scale / discount, grown / discount
             if self.grown > GROWN:
-                self._shrink()
+                self.gram /= self.grown
+                self.moment /= self.grown
+                self.squares /= self.grown
+                self.weight /= self.grown
+                self.grown = 1.0
             if self.scale > FADED:
                 kept = self._mean is not None
                 self._fit()
                 if kept:
                     self.look()
         return error, spread
-
-    def _shrink(self) -> None:
-        self.gram /= self.grown
-        self.moment /= self.grown
-        self.squares /= self.grown
-        self.weight /= self.grown
-        self.grown = 1.0
 
     def rescale(self, factor: float) -> None:
         """As if all losses had been so many times as large."""
@@ -150,23 +173,10 @@ class Regression:
             self._mean = self._mean * factor
 
     def evidence(self, root: Any, ridges: Any) -> Any:
-        """Logarithm of the marginal likelihood with another prior, for each λ, up to a constant: s² is integrated out.
-
-        With R'AR = V diag(g) V' and β = V'R'b: Σ log(1 + gᵢ/λ) is a determinant, Σy² - Σ βᵢ²/(gᵢ + λ) over λ the misfit.
-        """
+        """Logarithm of the marginal likelihood with another prior, for each λ, up to a constant."""
         A = root.T @ dsymm(1 / self.grown, self.gram, root, lower=1)
-        g, V = np.linalg.eigh(A)
-        g = np.maximum(g, 0.0)[:, None]
-        beta = np.square(V.T @ (root.T @ self.moment) / self.grown)[:, None]
-        misfit = np.maximum(
-            (self.squares / self.grown - (beta / (g + ridges)).sum(axis=0)) / ridges, 0.0
-        )
-        weight = self.weight / self.grown
-        return (
-            -0.5 * np.log1p(g / ridges).sum(axis=0)
-            - 0.5 * weight * np.log(ridges)
-            - 0.5 * (GUESSED + max(weight - 1, 0.0)) * np.log(self.guessed(ridges) + misfit)
-        )
+        seen = A, root.T @ self.moment, self.squares, self.weight
+        return log_evidence(*seen, ridges, self.grown, self.guess)
 
     @property
     def signal(self) -> float:
@@ -174,10 +184,6 @@ class Regression:
         weight = self.weight / self.grown
         guessed = GUESSED * self.guess / (1 + self.ridge)
         return float(guessed + self.misfit) / (GUESSED + max(weight - 1, 0.0))
-
-    def guessed(self, ridge: Any) -> Any:
-        """What the guess adds to the misfit."""
-        return GUESSED * self.guess / (1 + ridge)
 
     # Of all actions.
 
@@ -195,11 +201,6 @@ class Regression:
         """Posterior covariance of θ, in units of s²."""
         lower = np.tril(self.C) * self.scale
         return lower + np.tril(lower, -1).T
-
-    @property
-    def weights(self) -> Any:
-        """θ, its posterior mean."""
-        return self.theta
 
     @property
     def mean(self) -> Any:

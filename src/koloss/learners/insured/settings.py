@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
@@ -112,7 +111,7 @@ class InsuredSettings(Settings):
         self._set("kernel", self._stated(self.kernel).kernel)
         if self.robust_kernel is not None:
             self._set("robust_kernel", self._stated(self._checked_robust_kernel()).kernel)
-        robust = self.robust
+        robust = self.robust_in(0)
         self._set("loss_range", robust.loss_range)
         self._set("hold", robust.hold)
         self._set("shares", robust.shares)
@@ -149,14 +148,6 @@ class InsuredSettings(Settings):
             self.check_roster()
             assert isinstance(self.actions, Points)
             check_columns(self.actions, contexts.allowed)
-
-    def _check_among(self, rules: Mapping[str, tuple[Any, ...]], where: str) -> None:
-        """Refuse settings that are none of those that can be played."""
-        for name, allowed in rules.items():
-            value = getattr(self, name)
-            if not any(value is one or value == one for one in allowed):
-                rule = " or ".join(map(repr, allowed))
-                raise ValueError(f"`{name}` must be {rule} {where}, got {value!r}")
 
     @property
     def has_contexts(self) -> bool:
@@ -200,7 +191,11 @@ class InsuredSettings(Settings):
             if not self.is_default(name):
                 value = getattr(self, name)
                 raise ValueError(f"`{name}` must be left out where the set grows, got {value!r}")
-        self._check_among(GROWN, "where the set grows")
+        for name, allowed in GROWN.items():
+            value = getattr(self, name)
+            if not any(value is one or value == one for one in allowed):
+                rule = " or ".join(map(repr, allowed))
+                raise ValueError(f"`{name}` must be {rule} where the set grows, got {value!r}")
         if not isinstance(self.policy, str):
             name = type(self.policy).__name__
             raise ValueError(f"`policy` must be the library's where the set grows, got a {name}")
@@ -313,13 +308,8 @@ class InsuredSettings(Settings):
         """The width of the policies; where a set grows, one deviation: two would visit every corner of it."""
         return 1.0 if self.in_play and self.width == "auto" else self.width
 
-    @property
-    def robust(self) -> BanditSettings:
-        """Settings of the robust learner behind the policies; of the first context where there are contexts."""
-        return self.robust_in(0)
-
     def robust_in(self, context: int) -> BanditSettings:
-        """Those of the robust learner in a context."""
+        """Settings of the robust learner behind the policies, in a context; without contexts there is one."""
         kernel = self.kernel if self.robust_kernel is None else self.robust_kernel
         settings = self._with(kernel, context)
         if isinstance(self.robust_kernel, White) and self.loss_norm is None:
@@ -334,16 +324,11 @@ class InsuredSettings(Settings):
         size = float(to_numpy(settings.kernel.diag(settings.actions.X[:1, :]))[0])
         return (high - low) / 2 * math.sqrt(len(settings.actions) / size)
 
-    @property
-    def watched(self) -> BanditSettings:
-        """Settings of the features with which policies are watched: no ridge, whose bonus would sound false alarms.
+    def watched_in(self, context: int) -> BanditSettings:
+        """Settings of the features with which policies are watched in a context: no ridge, whose bonus would sound false alarms.
 
         Nor do they depend on a delay, which has a price of its own.
         """
-        return self.watched_in(0)
-
-    def watched_in(self, context: int) -> BanditSettings:
-        """The same in a context."""
         return replace(self.robust_in(context), ridge=0.0, bonus=False, delay=0, hold=0)
 
     @property

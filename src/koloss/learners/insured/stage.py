@@ -1,6 +1,6 @@
 """A stage: what one context has for itself; without contexts there is one (theory F5, F6.11).
 
-A policy under watch (`watched`), with its account, exploration and bets, and the robust learner that plays in its place (`robust`),
+A policy under watch (`watched`), with its account, exploration and bets, and the robust learner that plays in its place (`engines`),
 with the evidence for a second chance. Estimates use features and design of the actions of this context alone, so that a loss moves
 no account but its own. What stages share is the policy, its forecast of all pairs of a context and an action, and what is in flight.
 """
@@ -8,31 +8,35 @@ no account but its own. What stages share is the policy, its forecast of all pai
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from koloss.core import linalg
 from koloss.core.arrays import to_numpy
 from koloss.core.snapshot import kept
 from koloss.guarantees import insured
 from koloss.learners.bandit.exp2 import Epoch, Exp2
+from koloss.learners.bandit.per_context import Turn
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.subsets import Bools, Roster, Rows
 from koloss.learners.base import Recommendation
-from koloss.learners.insured.account import Account
-from koloss.learners.insured.allowance import Allowance
-from koloss.learners.insured.chances import Chances
-from koloss.learners.insured.diagnostics import Alarm
-from koloss.learners.insured.exploration import Exploration, Floats, lowest
-from koloss.learners.insured.forecast import Forecaster, Local
+from koloss.learners.insured.account import Account, Allowance, Units
+from koloss.learners.insured.engines import Robust
+from koloss.learners.insured.evidence import Alarm, Bets, Chances
+from koloss.learners.insured.exploration import (
+    Exploration,
+    Floats,
+    Round,
+    explore,
+    explore_masked,
+    lowest,
+)
+from koloss.learners.insured.forecast import Forecaster, Local, Place
 from koloss.learners.insured.pending import Pending
-from koloss.learners.insured.places import Place
-from koloss.learners.insured.policies import BuiltIn, UserPolicy
-from koloss.learners.insured.robust import Robust
-from koloss.learners.insured.roster import Masks, explore
-from koloss.learners.insured.rounds import Round
+from koloss.learners.insured.policies import BUILT_IN, BuiltIn, UserPolicy
 from koloss.learners.insured.settings import InsuredSettings
-from koloss.learners.insured.units import Units
 from koloss.learners.insured.watched import Watched
 from koloss.learners.ledger import Drawn, Ledger
 from koloss.learners.waiting import Entry, Late, keys_of
@@ -51,76 +55,60 @@ class Counts:
     sat_out: int = 0  # rounds that policies left to the robust learner without being stopped
     masked: int = 0  # decisions made among some of the actions
 
-    def draw(self, size: int, others: int, masked: bool) -> None:
-        """A policy makes so many decisions at once, beside others that are open."""
-        self.crowd = max(self.crowd, others)
-        if masked:
-            self.masked += size
-        if size > 1:
-            self.at_once += size
-            self.longest_at_once = max(self.longest_at_once, size)
-
 
 @kept
+@dataclass(eq=False)
 class Stage:
     """Who plays in a context, and how the policy's account stands there."""
 
     settings: InsuredSettings
     place: Place
-    alone: bool  # whether there are no other contexts: then pairs are actions
     engine: PointsEngine  # of the features with which the policy is watched
     robust: Robust
-    policy: BuiltIn | UserPolicy
     forecaster: Forecaster  # of all pairs
     pending: Pending  # what is in flight, of all pairs
     units: Units
     alarms: list[Alarm]  # of all stages
     made: int = 0  # decisions of this context
     heard: int = 0  # losses
-    is_short: bool  # whether there is nothing to insure
-    warm_up: int  # rounds on trust
-    first: Exploration  # that of the robust learner's design
-    account: Account
-    roster: Roster
-    masks: Masks  # explorations of requests
-    chances: Chances
-    counts: Counts
     paused: bool = False  # whether the operator has stopped the policy, who lets it play again
-    last: Watched  # the policy under watch
-    playing: Watched | Exp2
+    masks: dict[int, Exploration] = field(default_factory=dict)  # of requests among some actions
+    chances: Chances = field(default_factory=Chances)
+    counts: Counts = field(default_factory=Counts)
+    policy: BuiltIn | UserPolicy = field(init=False)
+    is_short: bool = field(init=False)  # whether there is nothing to insure
+    warm_up: int = field(init=False)  # rounds on trust
+    account: Account = field(init=False)
+    roster: Roster = field(init=False)
+    last: Watched = field(init=False)  # the policy under watch
+    playing: Watched | Exp2 = field(init=False)
 
-    def __init__(
-        self,
-        settings: InsuredSettings,
-        place: Place,
-        engine: PointsEngine,
-        robust: Robust,
-        policy: BuiltIn | UserPolicy,
-        forecaster: Forecaster,
-        pending: Pending,
-        units: Units,
-        alarms: list[Alarm],
-    ) -> None:
-        problem, horizon, least = engine.problem, robust.horizon, settings.budget
-        self.settings, self.place, self.alone = settings, place, place.alone
-        self.engine, self.robust, self.policy = engine, robust, policy
-        self.forecaster, self.pending, self.units, self.alarms = forecaster, pending, units, alarms
+    def __post_init__(self) -> None:
+        settings, place, engine = self.settings, self.place, self.engine
+        problem, horizon, least = engine.problem, self.robust.horizon, settings.budget
+        if isinstance(settings.policy, str):
+            self.policy = BUILT_IN[settings.policy](settings.deviations, place)
+        else:
+            context = () if place.alone else (place.shown,)
+            self.policy = UserPolicy(settings.policy, place.actions, context)
         self.is_short = insured.is_pointless(problem, horizon, least)
         self.warm_up = 0 if horizon else insured.warm_up(problem, least)
         if engine.learned and problem.log_prior > 0:  # some of the range should be heard first
             self.warm_up = max(self.warm_up, 2 * problem.rank)
         features = linalg.in_columns(engine.features)
-        self.first = Exploration(1, features, engine.weights, engine.shares)
+        first = Exploration(1, features, engine.weights, engine.shares)
         self.account = Account(len(engine.points), engine.shares)
-        self.roster, self.masks = Roster(len(engine.points)), Masks()
-        self.chances, self.counts = Chances(), Counts()
-        warm_up, learned = self.warm_up, engine.learned
-        allowance = Allowance.of(settings, problem, horizon, warm_up=warm_up, learned=learned)
-        seen = forecaster if self.alone else Local(forecaster, place, engine)
-        points, first = engine.points, self.first
-        self.last = Watched(points, policy, seen, first, allowance, self.account, pending)
-        if units.learned:
-            self.last.low, self.last.high = units.heard
+        self.roster = Roster(len(engine.points))
+        debt, unit = settings.planned_delay or None, insured.scale(problem, 1)
+        limits = least, settings.premium, unit, horizon, self.warm_up
+        allowance = Allowance(*limits, None, debt, engine.learned)
+        cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
+        allowance = replace(allowance, cap=cap)
+        seen = self.forecaster if place.alone else Local(self.forecaster, place, engine)
+        shared = allowance, self.account, self.pending
+        self.last = Watched(engine.points, self.policy, seen, first, *shared)
+        if self.units.learned:
+            self.last.low, self.last.high = self.units.heard
         self.playing = self.last
 
     @property
@@ -146,16 +134,14 @@ class Stage:
         """Let the policy play again."""
         self._sound("robust", reason, self.settings.policy_name, now)
         self.playing, self.paused = self.last, False
-        self.last.begin()
+        self.last.bets = Bets()  # evidence against it is gathered anew
 
     def _sound(self, name: str, reason: str, successor: str, now: int) -> None:
         """Write down who stops playing, and why."""
         rho = self.units.width
         regret, budget = self.account.used * rho, self.budget * rho
-        alarm = Alarm(now, name, reason, regret, successor, budget)
-        if not self.place.alone:
-            alarm = replace(alarm, context=self.place.context, named=str(self.place.shown))
-        self.alarms.append(alarm)
+        where = () if self.place.alone else (self.place.context, str(self.place.shown))
+        self.alarms.append(Alarm(now, name, reason, regret, successor, budget, *where))
 
     @property
     def is_watched(self) -> bool:
@@ -173,7 +159,7 @@ class Stage:
         if not self.may_return:
             return False
         room = self.budget - 1 - self.account.used
-        return self.chances.deserved(self.heard, room, self.first.largest)
+        return self.chances.deserved(self.heard, room, self.last.first.largest)
 
     # Ask.
 
@@ -182,8 +168,8 @@ class Stage:
     ) -> tuple[Any, Drawn]:
         """Actions from one law, for decisions that will have these ids; with a mask among some of the actions on offer."""
         law, drawn = self._draw(count, rng, ledger, ids, mask)
-        self.made += 1 if count is None else count
-        return law, drawn if self.alone else self.place.drawn(drawn)
+        self.made += count or 1
+        return law, drawn if self.place.alone else self.place.drawn(drawn)
 
     def _draw(
         self, count: int | None, rng: Any, ledger: Ledger[Any], ids: Iterable[int], mask: Any
@@ -192,13 +178,18 @@ class Stage:
         if self.playing is self.last:
             among = None
             if mask is not None:
-                among = self.masks.find(mask, self.engine, self.roster.changes)
-            drawn = self.last.draw(count, rng, self, among)
+                among = explore_masked(self.engine, mask, self.roster.changes, self.masks)
+            drawn = self.last.draw(count, rng, self.made, among)
             if not isinstance(drawn, str):
                 played = drawn[0]
                 law = played.distribution() if played.choice is None else played.choice
-                self.pending.draw(law if self.alone else self.place.among_pairs(law), size)
-                self.counts.draw(size, self.account.outstanding - 1, mask is not None)
+                self.pending.draw(law if self.place.alone else self.place.among_pairs(law), size)
+                counts = self.counts
+                counts.crowd = max(counts.crowd, self.account.outstanding - 1)
+                counts.masked += 0 if mask is None else size
+                if size > 1:
+                    counts.at_once += size
+                    counts.longest_at_once = max(counts.longest_at_once, size)
                 return drawn
             if drawn == "open":
                 self.counts.sat_out += size
@@ -220,11 +211,6 @@ class Stage:
             before.shrink()
         self.pending.draw(self.place.among_pairs(to_numpy(epoch.law.p)), size)
         return epoch, actions
-
-    def look(self) -> None:
-        """See what a policy of the user's will propose, which may fail."""
-        if self.is_watched and isinstance(self.policy, UserPolicy):
-            self.policy.law(self.pending, self.last.offered)
 
     def asked_for(self, allowed: Bools | None) -> Bools | None:
         """Which of the actions on offer may be chosen in a request; None where all of these may."""
@@ -250,12 +236,12 @@ class Stage:
         (entry,), place, units = entries, self.place, self.units
         key, choice, y = entry.key, law.choice, (float(losses[0]) - units.center) / units.width
         pair = key if key >= 0 else ~key
-        if not self.alone:
+        if not self.place.alone:
             key, choice = place.local(key), place.among_pairs(choice)
         self.forecaster.update(pair, y)
         self.pending.open(choice, pair, entry.heard)
         self.counts.late += ledger.heard - 1 > entry.heard
-        reason = self.last.learn(law, key, y, self)
+        reason = self.last.learn(law, key, y, self.made)
         if reason is not None and self.is_watched:
             self.take_over(reason, ledger.made)
 
@@ -263,8 +249,9 @@ class Stage:
         self, law: Epoch | Late, entries: Sequence[Entry[Any]], losses: Sequence[Any], now: int
     ) -> None:
         """Losses of the robust learner: the forecasts of the policies hear them, too."""
-        robust, units, place = self.robust, self.units, self.place
-        self.counts.robust_late += len(entries) * robust.is_overdue(law)
+        robust, units, place, exp2 = self.robust, self.units, self.place, self.robust.exp2
+        assert exp2 is not None
+        self.counts.robust_late += len(entries) * exp2.is_late(law)
         keys = place.locals(keys_of(entries))
         for entry, key, loss in zip(entries, keys, losses, strict=True):
             self.forecaster.update(place.pair(key), units.inside(float(loss)))
@@ -273,9 +260,15 @@ class Stage:
             if best is not None:
                 gain = robust.gain(law, key, float(loss), best, self.mean)
                 self.chances.compare(gain / units.width)
-        robust.learn(law, keys, losses)
+        exp2.learn(law, keys, losses)
         if self._deserves_a_chance():
             self.re_arm("forecast", now)
+
+    def end_epoch(self) -> None:
+        """Have the robust learner play by what is known now in the next round."""
+        exp2 = self.robust.exp2
+        if exp2 is not None and exp2.epoch is not None and not exp2.epoch.over:
+            exp2.epoch.shrink()
 
     def drop(self, law: Any, before: int) -> None:
         """The loss of a decision of this law is not waited for any more."""
@@ -289,12 +282,13 @@ class Stage:
         assert self.robust.exp2 is not None
         return self.robust.exp2.condensed(law, keys)
 
-    def rescale(self, factor: float) -> None:
-        """All that was heard in another unit, where the range is learned and has widened."""
-        self.account.rescale(factor)
-        self.last.rescale(factor)
-
     # Actions that come and go.
+
+    def allowing(self, rows: Rows) -> Rows:
+        """Those of some actions that the context allows."""
+        contexts = self.settings.contexts
+        masks = None if contexts is None else contexts.allowed
+        return rows if masks is None else rows[masks[self.place.context][rows]]
 
     def exploring(self, offered: Bools) -> Exploration:
         """How to explore if other actions were offered from now on."""
@@ -302,9 +296,9 @@ class Stage:
 
     def offer(self, offered: Bools, added: Rows, first: Exploration) -> None:
         """Other actions are offered from now on; must not fail."""
+        self.policy.offer(offered)
         self.roster.offer(offered)
         self.account.offer(offered, added, self.roster.changes)
-        self.first = first
         self.last.offer(first)
         self.chances.chosen.clear()
         if self.robust.exp2 is not None and len(added):
@@ -314,7 +308,7 @@ class Stage:
 
     def outlook(self) -> Floats:
         """Probability of every action in the next single decision."""
-        p: Any = self.last.outlook(self) if self.is_watched else "robust"
+        p: Any = self.last.outlook(self.made) if self.is_watched else "robust"
         if not isinstance(p, str):
             return p  # type: ignore[no-any-return]
         exp2 = self.robust.exp2 or self.robust.fresh(self.made)
@@ -328,3 +322,64 @@ class Stage:
         index = lowest(mean, self.account.offered)
         loss = self.engine.sign * (float(mean[index]) * units.width + units.center)
         return Recommendation(index, self.engine.points[index], loss, "estimated")
+
+
+# Of several contexts.
+
+
+def offer_in(changes: Sequence[tuple[Stage, Bools, Rows]]) -> None:
+    """Other actions are offered from now on, in some stages."""
+    firsts = [stage.exploring(offered) for stage, offered, _ in changes]
+    for stage, offered, _ in changes:
+        stage.policy.announce(offered)
+    # Nothing can fail from here on.
+    for change, first in zip(changes, firsts, strict=True):
+        stage, offered, added = change
+        stage.offer(offered, added, first)
+
+
+def draw_in(
+    stages: Sequence[Stage],
+    rows: Sequence[int],
+    count: int | None,
+    rng: Any,
+    ledger: Ledger[Any],
+    allowed: Bools | None,
+) -> tuple[Turn, Drawn]:
+    """Actions for these contexts, those of each from one law of its stage."""
+    ids_in: dict[int, list[int]] = {}
+    for k, c in enumerate(rows):
+        ids_in.setdefault(c, []).append(ledger.made + k)
+    masks = {c: stages[c].asked_for(allowed) for c in ids_in}
+    for stage in (stages[c] for c in ids_in):  # whose policies may fail: before anything changes
+        if stage.is_watched and isinstance(stage.policy, UserPolicy):
+            stage.policy.law(stage.pending, stage.last.offered)
+    turn, parts = Turn(ledger.made + 1, {}), []
+    for c, ids in ids_in.items():
+        size = None if count is None else len(ids)
+        law, part = stages[c].draw(size, rng, ledger, ids, masks[c])
+        if isinstance(law, Round):
+            law.shrink()  # nothing more is drawn from it
+        turn.epochs[c] = law
+        parts.append(part)
+    if count is None:
+        return turn, parts[0]
+    back = np.argsort([i for ids in ids_in.values() for i in ids])
+    keys = np.concatenate([np.asarray(one.keys) for one in parts])[back].tolist()
+    action, index, p, contexts = (
+        np.concatenate([getattr(one, name) for one in parts])[back]
+        for name in ("action", "index", "probability", "contexts")
+    )
+    return turn, Drawn(keys, action, index, p, contexts)
+
+
+def condensed_in(stages: Sequence[Stage], turn: Turn, keys: Sequence[Any]) -> Sequence[Any]:
+    """What late losses of decisions of several contexts need, for each of them."""
+    small = []
+    for key in keys:
+        c = (key if key >= 0 else ~key) // stages[0].place.actions
+        (one,) = stages[c].condensed(turn.epochs[c], [stages[c].place.local(key)]) or (
+            turn.epochs[c],
+        )
+        small.append(one if isinstance(one, Late) else Turn(turn.number, {c: one}))
+    return small

@@ -1,64 +1,32 @@
-"""What the insured learner tells its operator."""
+"""What the insured learner tells its operator, and what is promised of it, given the game so far."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.core.snapshot import kept
+from koloss.guarantees import Guarantee, contexts, insured, promises
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
-from koloss.learners.bandit.exp2 import Exp2
-from koloss.learners.insured.chances import CHANCE, ROOM
+from koloss.learners.bandit.exp2 import Epoch, Exp2, among_some, prove, within_shares
+from koloss.learners.bandit.realised import (
+    bias_of,
+    check,
+    estimated_regrets,
+    missing_cost,
+    unseen,
+)
+from koloss.learners.insured.evidence import CHANCE, ROOM, Alarm
 from koloss.learners.insured.forecast import Trusted
+from koloss.learners.insured.stage import Stage
+from koloss.learners.waiting import Late
 
 if TYPE_CHECKING:
-    from koloss.learners.insured.stage import Stage
-    from koloss.learners.insured.state import InsuredState
-
-
-def told_after(rounds: int) -> str:
-    """When something happened, in words."""
-    return f"after {rounds} rounds" if rounds else "before the first round"
-
-
-@kept
-@dataclass(frozen=True)
-class Alarm:
-    """A policy was stopped, or plays again."""
-
-    round: int  # decisions made before it
-    policy: str
-    reason: str  # "budget", "evidence", "operator" or "short"; "forecast" or "operator" for a second chance
-    estimated_regret: float  # in the units of the losses
-    successor: str  # who plays on: "robust", or the policy
-    budget: float  # what the estimated regret could have reached
-    context: int | None = None  # the row of the context in which, where there are several, ...
-    named: str = ""  # ... and how it was given
-
-    def __str__(self) -> str:
-        why, successor = REASONS[self.reason], self.successor
-        used = f"estimated regret {self.estimated_regret:.4g} of {self.budget:.4g}"
-        where = "" if self.context is None else f" in context {self.named}"
-        after = told_after(self.round) + where
-        if self.policy == "robust":
-            return f"{after} the policy {successor!r} plays again: {why}; {used}"
-        return (
-            f"{after} the policy {self.policy!r} was stopped: {why}; {used}; {successor} plays on"
-        )
-
-
-REASONS = {
-    "budget": "its estimated regret left no room for another round",
-    "evidence": "exploration did better than it",
-    "forecast": "its forecast did better than the robust learner",
-    "operator": "by hand",
-    "short": "there is nothing to insure: one action, or too few rounds",
-}
-"""Why a stage ends, in words."""
+    from koloss.learners.insured.insured_bandit import InsuredBandit
 
 
 @dataclass(frozen=True)
@@ -140,7 +108,7 @@ class InsuredDiagnostics:
         return "\n".join(lines)
 
 
-def diagnose_stage(learner: InsuredState, stage: Stage) -> InsuredDiagnostics:
+def diagnose_stage(learner: InsuredBandit, stage: Stage) -> InsuredDiagnostics:
     """What there is to see of an insured learner, or of one of its contexts."""
     watched, ledger, forecaster = stage.last, learner.ledger, stage.forecaster
     rho, center = stage.units.width, stage.units.center
@@ -150,7 +118,7 @@ def diagnose_stage(learner: InsuredState, stage: Stage) -> InsuredDiagnostics:
     if isinstance(stage.playing, Exp2):
         robust = diagnose(stage.playing, stage.playing.made - stage.playing.heard)
     if stage.may_return:
-        least, heard = ROOM * stage.first.largest, stage.heard
+        least, heard = ROOM * stage.last.first.largest, stage.heard
         gain, score = stage.chances.gain * rho, stage.chances.deviations
         rest, room = stage.chances.rest(heard), (budget - 1 - account.used) * rho
         chance = SecondChance(gain, score, CHANCE, rest, room, least * rho)
@@ -256,8 +224,10 @@ class ContextDiagnostics:
         return "\n".join(lines)
 
 
-def diagnose_contexts(learner: InsuredState) -> ContextDiagnostics:
-    """What there is to see of an insured learner with contexts."""
+def diagnose_insured(learner: InsuredBandit) -> InsuredDiagnostics | ContextDiagnostics:
+    """What there is to see of an insured learner; with contexts of each of them."""
+    if not learner.settings.has_contexts:
+        return diagnose_stage(learner, learner._stages[0])
     ledger = learner.ledger
     return ContextDiagnostics(
         rounds=ledger.made,
@@ -267,4 +237,160 @@ def diagnose_contexts(learner: InsuredState) -> ContextDiagnostics:
         alarms=tuple(learner.alarms),
         trusted=learner._forecaster.chosen,
         told="rewards" if learner.engine.sign < 0 else "losses",
+    )
+
+
+def prove_insured(learner: InsuredBandit, rounds: int) -> Guarantee:
+    """What is proved for so many rounds; nothing of those with masks."""
+    promise = _proved(learner, rounds)
+    masked = sum(stage.counts.masked for stage in learner._stages)
+    return promises.masked(promise, masked) if masked else promise
+
+
+def _proved(learner: InsuredBandit, rounds: int) -> Guarantee:
+    """Theorem I1 with the robust learner's bound, for so many rounds; with contexts Theorem F6.11."""
+    ledger, settings, engine = learner.ledger, learner.settings, learner.engine
+    played = [_played(learner, stage) for stage in learner._stages]
+    lateness = _lateness(learner, rounds, played)
+    insurable = [stage for stage in learner._stages if not stage.is_short]
+    if not insurable:  # the robust learners alone: what waits costs as much as what never comes
+        played = [
+            replace(seen, late=one.counts.robust_late, unheard=one.made - one.heard)
+            for one, seen in zip(learner._stages, played, strict=True)
+        ]
+
+    def bound(stage: Stage, seen: promises.Played, halvings: int, rounds: int) -> Guarantee:
+        robust, hull = stage.robust.tuned(halvings), learner._units.hull
+        promise = prove(
+            robust, robust.rates, stage.robust.batch, rounds, settings.horizon, seen, hull
+        )
+        exp2 = stage.robust.exp2
+        totals = None if exp2 is None else exp2.totals
+        if totals is None and not stage.roster.changes:
+            return promise
+        return among_some(promise, robust, totals, stage.roster.among(None))
+
+    if settings.has_contexts:
+        each = [bound(*pair, 0, rounds) for pair in zip(learner._stages, played, strict=True)]
+        last = _added(learner, each, rounds)
+    elif insurable:
+        (stage,), (seen,) = learner._stages, played
+        last = insured.largest(
+            lambda halvings, n: bound(stage, seen, halvings, n), rounds, settings.horizon
+        )
+    else:
+        last = bound(learner._stages[0], played[0], 0, rounds)
+    if not insurable:
+        return within_shares(last, learner.robust)
+    promise = insured.guarantee(
+        [insured.Part(one.engine.problem, one.robust.horizon, one.warm_up) for one in insurable],
+        last,
+        width=engine.high - engine.low,
+        share=settings.budget,
+        premium=settings.premium if engine.learned else None,
+        lateness=lateness,
+        made=ledger.made,
+        own=settings.policy_name == "own",
+        alarms=[str(alarm) for alarm in learner.alarms],
+    )
+    promise = within_shares(promise, learner.robust)
+    if learner._growth is not None:
+        promise = learner._growth.note(promise)
+    return promise.of_rewards() if engine.sign < 0 else promise
+
+
+def _added(learner: InsuredBandit, each: Sequence[Guarantee], rounds: int) -> Guarantee:
+    """The robust learners' bounds together, whatever the order of the contexts."""
+    engines = [stage.robust.engine for stage in learner._stages]
+    numbers = None
+    if learner.settings.horizon is None and engines[0].problem.log_prior > 0:
+        games, kappas = [one.problem for one in engines], [one.rates.kappa for one in engines]
+        numbers = contexts.separate(games, kappas, rounds, each[0].trivial)
+    late = any(stage.counts.late or stage.counts.robust_late for stage in learner._stages)
+    return contexts.added(each, numbers, late=late or learner._most_open > 0)
+
+
+def realise_insured(learner: InsuredBandit) -> Guarantee:
+    """The estimated regret of the rounds so far: the accounts, what is open, and what the robust learners estimate of their own (theory R)."""
+    stages, settings, hull = learner._stages, learner.settings, learner._units.hull
+    lacking = {
+        "after actions were added or withdrawn": any(one.roster.changes for one in stages),
+        "after requests among some of the actions": any(one.counts.masked for one in stages),
+    }
+    for where, lacks in lacking.items():
+        if lacks:
+            raise ValueError(f"`realised` must be False {where}")
+    made, rho = learner.ledger.made, learner._units.width
+    promise = _proved(learner, max(made, 1))
+    estimate = missing = bias = 0.0
+    for stage in stages:
+        account, own, horizon = stage.account, stage.made, stage.robust.horizon
+        problem, robust = stage.engine.problem, stage.robust.exp2
+        estimates = rho * account.total
+        missing += rho * (account.outstanding + min(stage.warm_up, own))
+        budget = settings.budget * insured.scale(problem, horizon or max(own, 1))
+        error = insured.bias(problem, budget, horizon, own)
+        bias += error * (rho if learner._units.learned else 1.0)
+        if robust is not None:
+            check(robust)
+            estimates = estimates + estimated_regrets(robust)
+            missing += missing_cost(robust)
+            bias += robust.made * bias_of(robust)
+        estimate += float(estimates.max())
+    return promises.realised(
+        promise,
+        made,
+        estimate=estimate,
+        missing=missing,
+        bias=bias,
+        excess=hull.beyond,
+        within=unseen(hull, learner.engine.sign),
+        width=rho,
+    )
+
+
+def _played(learner: InsuredBandit, stage: Stage) -> promises.Played:
+    """What the bound of the robust learner needs to know of the game so far."""
+    robust, counts, ledger = stage.robust.exp2, stage.counts, learner.ledger
+    longest, played = ledger.longest_wait, promises.Played()
+    if robust is not None:
+        waiting = (learner._law_of(one) for one in ledger if learner._stage_of(one) is stage)
+        laws = [law for law in waiting if isinstance(law, (Late, Epoch))]
+        overdue = sum(map(robust.is_late, laws))
+        forgotten = robust.made - robust.heard - len(laws)
+        # What waits will be heard in time, where that was promised.
+        delay = learner.settings.planned_delay
+        unheard = forgotten + (0 if delay else len(laws) - overdue)
+        played = replace(robust.played(longest, unheard), late=counts.robust_late + overdue)
+    return replace(
+        played,
+        made=ledger.made,
+        heard=ledger.heard,
+        at_once=counts.at_once + played.at_once,
+        longest_at_once=max(counts.longest_at_once, played.longest_at_once),
+        longest_delay=longest,
+    )
+
+
+def _lateness(
+    learner: InsuredBandit, rounds: int, played: Sequence[promises.Played]
+) -> insured.Lateness:
+    """What came late, in any of the stages."""
+    stages, ledger, settings = learner._stages, learner.ledger, learner.settings
+    delay, made = settings.planned_delay, ledger.made
+    longest = ledger.longest_wait
+    counts = [stage.counts for stage in stages]
+    robust = [stage.robust.exp2.made for stage in stages if stage.robust.exp2 is not None]
+    return insured.Lateness(
+        delay=delay,
+        hold=settings.hold,
+        crowd=max(delay, *(one.crowd for one in counts)),
+        overdraft=max(stage.last.allowance.debt(rounds) for stage in stages),
+        policy=sum(one.late for one in counts) + learner._most_open,
+        robust=sum(one.late for one in played),
+        robust_rounds=min(sum(robust) + max(rounds - made, 0), rounds) if robust else 0,
+        kept=longest <= delay,
+        whole=any(one.at_once for one in played),
+        missing=ledger.awaited + ledger.forgotten,
+        heard=ledger.heard,
     )
