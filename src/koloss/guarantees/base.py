@@ -107,9 +107,7 @@ class Guarantee:
     confidence: float | None = None  # the bound holds with this probability; None: in expectation
     goal: Goal = "minimize"
     comparator: str = "action"  # key of `wording.COMPARATORS`: what the player is compared with
-    random: float | None = (
-        None  # what playing at random loses in n rounds, by the learner's estimates
-    )
+    random: float | None = None  # what playing at random loses in n rounds, by estimates
     price: float = 0.0  # what is to be added where the comparator is to be a single action
     seen: float | None = None  # ρ as far as it was seen, where it is the unit
 

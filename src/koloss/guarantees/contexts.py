@@ -64,26 +64,26 @@ def independent(promise: Guarantee, contexts: int) -> Guarantee:
     single = promise.theorems[0] in ("A3", "F1")
     theorems = ("F6",) if single else ("F6", *promise.theorems)
     keys, late = {one.key for one in promise.assumptions}, bool(promise.terms.get("delay"))
-    assumed = [*promise.assumptions, clause("drawn"), clause("before")]
-    if "whole" in keys:
-        assumed.append(clause("whole contexts"))
-    if late:
-        assumed.append(clause("late contexts"))
-    if promise.terms.get("unheard"):
-        assumed.append(clause("missing contexts"))
-    doubts = []
-    if promise.regret == "hindsight":
-        doubts.append(note("contexts hindsight"))
-    if promise.unit:
-        doubts.append(note("contexts range"))
-    if promise.terms.get("sampling"):
-        doubts.append(note("contexts sampled"))
+    needed = {
+        "drawn": True,
+        "before": True,
+        "whole contexts": "whole" in keys,
+        "late contexts": late,
+        "missing contexts": promise.terms.get("unheard"),
+    }
+    unproved = {
+        "contexts hindsight": promise.regret == "hindsight",
+        "contexts range": promise.unit,
+        "contexts sampled": promise.terms.get("sampling"),
+    }
+    assumed = [clause(key) for key, is_so in needed.items() if is_so]
+    doubts = [note(key) for key, is_so in unproved.items() if is_so]
     notes = [note("contexts late")] if late else []
     return replace(
         promise,
         theorems=theorems,
         comparator="mapping",
-        assumptions=tuple(assumed),
+        assumptions=(*promise.assumptions, *assumed),
         proved=promise.proved and not doubts,
         remarks=(*promise.remarks, *notes, *doubts),
     )
@@ -140,20 +140,21 @@ def separate(
     >>> round(separate(week, [2.0] * 7, 10_000, 10_000.0, rates).total / unit, 3)
     2.896
     """
+    chosen = [k for k, game in enumerate(games) if game.log_prior > 0]  # others cost nothing
     terms: dict[str, float] = {}
     if rates is None:
-        each = [_powers(game, kappa) for game, kappa in zip(games, kappas, strict=True)]
+        each = [_powers(games[k], kappas[k]) for k in chosen]
         for name in ("exploration", "variance", "prior", "bias"):
             parts = zip(*(powers[name] for powers in each), strict=True)
             terms[name] = math.fsum(
                 _spread([value for _, value in part], part[0][0], n) for part in parts
             )
     else:
-        played = list(zip(games, rates, kappas, strict=True))
-        rounds = [_round(game, eta, kappa) for game, eta, kappa in played]
-        dearest = max(rounds, key=lambda one: math.fsum(one.values()))
-        terms = {name: n * value for name, value in dearest.items()}
-        terms["prior"] = math.fsum(game.log_prior / eta for game, eta, _ in played)
+        rounds = [games[k].terms(rates[k], kappas[k], rounds=1) for k in chosen]
+        costs = [[float(one[name]) for name in PER_ROUND[:3]] for one in rounds]
+        dearest = max(costs, key=math.fsum, default=[0.0] * 3)
+        terms = {name: n * value for name, value in zip(PER_ROUND, dearest, strict=False)}
+        terms["prior"] = math.fsum(games[k].log_prior / rates[k] for k in chosen)
     theorem = "F6.7" if rates is None else "F6.11"
     return Guarantee((theorem,), n, terms, trivial, comparator="mapping")
 
@@ -192,14 +193,6 @@ def added(each: Sequence[Guarantee], anytime: Guarantee | None, *, late: bool) -
     )
 
 
-def _round(game: BanditProblem, eta: float, kappa: float) -> dict[str, float]:
-    """What one round costs at fixed rates, by name."""
-    if game.log_prior == 0:
-        return {"exploration": 0.0, "variance": 0.0, "bias": 0.0}
-    terms = game.terms(eta, kappa, rounds=1)
-    return {name: float(terms[name]) for name in ("exploration", "variance", "bias")}
-
-
 def _spread(values: Sequence[float], power: float, n: int) -> float:
     """The largest that Σ_c v_c n_c^power can be for n_c that add up to n: by Hölder's inequality."""
     if power >= 1:
@@ -210,10 +203,6 @@ def _spread(values: Sequence[float], power: float, n: int) -> float:
 
 def _powers(game: BanditProblem, kappa: float) -> dict[str, list[tuple[float, float]]]:
     """The terms of Theorem B4 as sums of powers of the rounds: (power, factor)."""
-    if game.log_prior == 0:
-        nothing = [(0.5, 0.0)]
-        bias = [(1.0, 0.0), (0.75, 0.0), (1.25, 0.0), (0.25, 0.0)]
-        return {"exploration": nothing, "variance": nothing, "prior": nothing, "bias": bias}
     a = anytime_rate(game, kappa, 1)  # η_t = a/√t
     share = game.leverage * game.estimate_bound / kappa
     root = 4 / 3 * math.sqrt(share * a)

@@ -61,8 +61,7 @@ def estimated_regrets(exp2: Exp2) -> Any:
     if theta is None:
         theta, credit = exp2.theta, exp2.credit
     if not isinstance(engine, PointsEngine):
-        smallest, constant = engine.minimum(theta)  # type: ignore[attr-defined]  # of a ball
-        return np.array([tally.paid - smallest.value - constant])
+        return np.array([tally.paid - engine.best(theta, 1.0)[-1]])
     sums = to_numpy(engine.scores(theta))
     return tally.paid - (sums if credit is None else sums - to_numpy(credit))
 
@@ -71,12 +70,10 @@ def estimated_regret(each: Sequence[Exp2]) -> float | None:
     """The estimated regret of one learner, or of one for each context; None where it is biased or not known."""
     if any(why_not(exp2) for exp2 in each):
         return None
-    return sum(largest_estimate(exp2) + missing_cost(exp2) + exp2.range.beyond for exp2 in each)
-
-
-def largest_estimate(exp2: Exp2) -> float:
-    """The largest Ĉ(a), without losses that were not received."""
-    return float(estimated_regrets(exp2).max())
+    return sum(
+        float(estimated_regrets(exp2).max()) + missing_cost(exp2) + exp2.range.beyond
+        for exp2 in each
+    )
 
 
 def missing_cost(exp2: Exp2) -> float:
@@ -91,7 +88,7 @@ def realise(each: Sequence[Exp2], promise: Guarantee, confidence: float | None =
     estimate = promises.realised(
         promise,
         sum(exp2.made for exp2 in each),
-        estimate=sum(map(largest_estimate, each)),
+        estimate=sum(float(estimated_regrets(exp2).max()) for exp2 in each),
         missing=sum(map(missing_cost, each)),
         bias=sum(exp2.made * bias_of(exp2) for exp2 in each),
         excess=sum(exp2.range.beyond for exp2 in each),

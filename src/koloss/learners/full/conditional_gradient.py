@@ -231,7 +231,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
         played, progress = self._played(), self._progress
         first, rest = played.heard + 1, max(rounds - played.heard, 0)
         ahead = self.problem.tracking(progress.height, self._steps, first, rest, self._eta)
-        return leader.conditional_gradient(
+        return leader.proved(
             self.problem,
             self._eta,
             rounds,
@@ -239,7 +239,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
             played=played,
             tracking=progress.tracking + ahead,
             delay_cost=progress.delay_cost,
-            proved=progress.certified,
+            certified=progress.certified,
             eigenvalue=self.game.eigenvalue,
         )
 
