@@ -216,7 +216,9 @@ class Guarantee:
         bound = f"{parts or '0'} = {sum(self.terms.values()):.4g}{unit}{verdict}"
         if self.is_estimate:
             bound = f"E[Ĉ] with Ĉ = {bound} in this game"
-        lines = [self.in_words(), f"{self.statement}: {self._symbol}_{self.rounds} ≤ {bound}"]
+        hindsight = "E H" if self.confidence is None else "H"
+        symbol = "R" if self.regret == "pseudo" else hindsight
+        lines = [self.in_words(), f"{self.statement}: {symbol}_{self.rounds} ≤ {bound}"]
         if self.confidence is not None:
             lines.append(f"  with probability {self.confidence:.6g}")
         if not self.proved:
@@ -230,13 +232,6 @@ class Guarantee:
         """The assumptions: first what is the user's to know, last what holds."""
         order: list[Mark] = [None, False, "so far", True]
         return sorted(self.assumptions, key=lambda one: order.index(one.holds))
-
-    @property
-    def _symbol(self) -> str:
-        """Of the regret that is bounded."""
-        if self.regret == "pseudo":
-            return "R"
-        return "E H" if self.confidence is None else "H"
 
     def _repr_html_(self) -> str:
         unit = f" {self.unit}" if self.unit else ""

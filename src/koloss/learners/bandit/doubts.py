@@ -60,7 +60,13 @@ def doubts(
             "`kernel` hardly tells the actions apart: its bandwidth is larger than the whole set",
             f"got {settings.kernel!r}, for which no two actions differ by more than {2 * distance / size:.3g} of its size",
         )
-    elif scaled and len(points) > 2 and are_apart(settings.kernel, points, UNRELATED * size**2):
+    elif (
+        scaled
+        and len(points) > 2
+        and all(
+            squares.min() > UNRELATED * size**2 for squares in _distances(settings.kernel, points)
+        )
+    ):  # neighbours are soon found where there are any
         _warn(
             "`kernel` makes unrelated arms of the actions: its bandwidth is smaller than every distance",
             f"got {settings.kernel!r}; are they in the same units? One bandwidth per coordinate is allowed",
@@ -123,12 +129,6 @@ def _variation(gram: Any) -> tuple[float, float]:
     squares = (float(moves.max()), float(bends.max()))
     most, bent = (math.sqrt(one) if one > rounding else 0.0 for one in squares)
     return most, bent
-
-
-def are_apart(kernel: Any, points: Points, square: float) -> bool:
-    """Whether Φ of some actions is farther than this, squared, from that of every other."""
-    # Neighbours are soon found where there are any.
-    return all(squares.min() > square for squares in _distances(kernel, points))
 
 
 def nearest(kernel: Any, points: Points) -> float:
