@@ -194,14 +194,13 @@ def _with_ridge(
     design = choose_ridge_design(features, columns, cap, settings.design, laws)
     white, columns = whiten_ridge(features, columns, design)
     gamma, largest = design.exploration, design.largest
-    leverage = Leverage(white, design.weights, columns)
     if (laws is not None or b > 1) and settings.learning_rate is None:
         # The rates were those for the best of all designs, and for epochs of one round.
-        tuned, largest = tuned_with(problem, leverage, b)
+        tuned, largest = tuned_with(problem, Leverage(white, design.weights, columns), b)
         eta, gamma = tuned.learning_rate, tuned.exploration
     if settings.exploration_rate is not None:
         gamma = settings.exploration_rate
-        largest = leverage(gamma)
+        largest = Leverage(white, design.weights, columns)(gamma)
     problem = replace(problem, leverage=gamma * largest)
     rates = Rates(eta, min(1.0, gamma), problem.rise(eta, gamma))
     bound = _bound(settings, problem, rates, b)
