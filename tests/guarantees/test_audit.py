@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.learners.bandit import candidates, ridge, setup, tuning
+from koloss.learners.bandit import candidates, ridge, setup
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.insured.evidence import Bets
 from tests.support import audit
@@ -186,8 +186,7 @@ def test_features_that_are_cut_and_called_exact_are_found(monkeypatch):
     def by_numbers(proxy):
         return proxy.method == "exact features" and proxy.epsilon < 1e-10 * proxy.residual_curve[0]
 
-    for module in (tuning, candidates, ridge):
-        monkeypatch.setattr(module, "is_exact", by_numbers)
+    monkeypatch.setattr(ridge, "is_exact", by_numbers)
     for module in (candidates, setup):
         monkeypatch.setattr(module, "spans", lambda settings: False)
     monkeypatch.setattr(setup, "without_units", lambda settings: settings)

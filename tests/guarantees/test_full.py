@@ -69,7 +69,7 @@ def test_anytime_bound_covers_its_own_rates(d):
         assert all(a >= b for a, b in itertools.pairwise(rates))
         # what late losses need
         assert all((t - 1) * (rates[t - 1] - rates[t]) <= rates[t - 1] / 2 for t in range(1, n))
-        terms = game.anytime_terms(1 / (n + 1), nothing, n)
+        terms = game.terms(None, 1 / (n + 1), nothing, n)
         assert 1.3**2 / 8 * sum(rates) <= terms["variance"] * (1 + 1e-12)
         assert terms["prior"] == pytest.approx(game.complexity(1 / (n + 1)) / rates[-1])
 
@@ -77,7 +77,7 @@ def test_anytime_bound_covers_its_own_rates(d):
 def test_anytime_is_root_two_times_the_horizon():
     game = FullProblem(500, 1.0, 3.0)
     fixed = sum(game.terms(tune(game, nothing), 1.0, nothing, 500).values())
-    anytime = sum(game.anytime_terms(1.0, nothing, 500).values())
+    anytime = sum(game.terms(None, 1.0, nothing, 500).values())
     assert anytime / fixed == pytest.approx(math.sqrt(2))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from koloss.guarantees.bandit import BanditProblem, anytime_rate, psi
 
@@ -21,13 +20,17 @@ def anytime_terms(levels: Sequence[Level], kappa: float, n: int, b: int = 1) -> 
     """
     total, paid = {"exploration": 0.0, "variance": 0.0, "prior": 0.0, "bias": 0.0}, 0.0
     ends = [start - 1 for start, _ in levels[1:]] + [n]
-    for (start, game), end in zip(levels, ends, strict=True):
-        first, last = start, min(end, n)
+    for (first, game), end in zip(levels, ends, strict=True):
+        last = min(end, n)
         if first > last:
             continue
+        # As many rounds more have the rates of the first; where the game ends, no epoch begins with the last ones.
+        more, stop = b - 1, last
+        if last == n:
+            more = min(more, last - first + 1)
+            stop -= more
         a = anytime_rate(game, kappa, 1)  # η_t = a/√t
-        rounds = _Rounds(first, last, b - 1, last == n)
-        rates = a * rounds.sum(-0.5)
+        rates = a * _sum(-0.5, first, stop, more)
         shares = game.leverage * game.estimate_bound / kappa * rates
         one = psi(kappa) * game.second_moment
         if b > 1:
@@ -35,7 +38,11 @@ def anytime_terms(levels: Sequence[Level], kappa: float, n: int, b: int = 1) -> 
         total["exploration"] += 2 * game.loss_bound * shares
         total["variance"] += one * rates
         total["prior"] = game.log_prior * math.sqrt(last) / a
-        total["bias"] += _anytime_bias(game, kappa, a, rounds)
+        # The brackets of Theorem F1: √γ_t falls like t^(-1/4), and ḡ_t grows like t^(1/4).
+        largest = game.estimate_bound + game.variance_bonus(a / math.sqrt(first), kappa)
+        roots = math.sqrt(game.leverage * largest * a / kappa) * _sum(-0.25, first, stop, more)
+        growth = math.sqrt(kappa / (a * game.loss_bound)) * _sum(0.25, first, stop, more)
+        total["bias"] += float(game.bracket(roots, growth, stop - first + 1 + more))
         g = math.sqrt(game.largest_leverage(a / math.sqrt(last), kappa))
         total["range"] = game.range_cost(g)
         if game.hindsight:
@@ -46,42 +53,14 @@ def anytime_terms(levels: Sequence[Level], kappa: float, n: int, b: int = 1) -> 
     return total
 
 
-class _Rounds(NamedTuple):
-    """Rounds of a level by the rounds whose rates they have: each its own, and `more` of them those of the first.
-
-    The last level ends with the game, so that as many of its own rounds have no epoch that begins with them.
-    """
-
-    first: int
-    last: int
-    more: int
-    ends: bool
-
-    @property
-    def extra(self) -> int:
-        """Rounds with the rates of the first, beside itself."""
-        return min(self.more, self.last - self.first + 1) if self.ends else self.more
-
-    @property
-    def stop(self) -> int:
-        """The last round that an epoch begins with."""
-        return self.last - self.extra if self.ends else self.last
-
-    @property
-    def number(self) -> int:
-        """How many there are."""
-        return self.stop - self.first + 1 + self.extra
-
-    def sum(self, power: float) -> float:
-        """At least Σ t^power, for a power between -1 and 0."""
-        whole = power + 1
-        own = (self.stop**whole - (self.first - 1) ** whole) / whole
-        return float(own + self.extra * self.first**power)
-
-    def growth(self) -> float:
-        """At least Σ t^¼."""
-        own = 0.8 * (self.stop**1.25 - (self.first**1.25 if self.first > 1 else 0.0))
-        return float(max(own, 0.0) + self.stop**0.25 + self.extra * self.first**0.25)
+def _sum(power: float, first: int, stop: int, more: int) -> float:
+    """At least Σ t^power of these rounds, and that of the first so many times more; the power is above -1."""
+    whole = power + 1
+    if power < 0:
+        own = (stop**whole - (first - 1) ** whole) / whole
+    else:
+        own = max(stop**whole - (first**whole if first > 1 else 0.0), 0.0) / whole + stop**power
+    return float(own + more * first**power)
 
 
 def _anytime_hindsight(
@@ -97,11 +76,3 @@ def _anytime_hindsight(
         "exploration": 2 * L * game.leverage * nu / kappa * squares,
         "variance": psi(kappa) * slope * (2 * S * cubes + slope * squares),
     }
-
-
-def _anytime_bias(game: BanditProblem, kappa: float, a: float, rounds: _Rounds) -> float:
-    """Σ of the brackets of Theorem F1: √γ_t falls like t^(-1/4), and ḡ_t grows like t^(1/4)."""
-    largest = game.estimate_bound + game.variance_bonus(a / math.sqrt(rounds.first), kappa)
-    roots = math.sqrt(game.leverage * largest * a / kappa) * rounds.sum(-0.25)
-    g = math.sqrt(kappa / (a * game.loss_bound)) * rounds.growth()
-    return float(game.bracket(roots, g, rounds.number))

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,9 +106,8 @@ class BanditProblem:
     bonus: bool = False  # whether actions get one for the error they may have (theory B2, F1)
     shrink: float = 0.0  # s of a sampled covariance: (1 - s)Σ ⪯ Σ̂ ⪯ (1 + s)Σ (theory A4)
     delay: int = 0  # d: most other losses heard between an action and its loss (theory B3)
-    constant: bool = (
-        False  # whether it is a feature without penalty: then p·x is the loss heard (F3, Lemma 0)
-    )
+    # Whether the constant is a feature without penalty: then p·x is the loss heard (F3, Lemma 0).
+    constant: bool = False
     ridge: Ridge | None = None
     floor: float = 0.0  # of the constant of the rates without a horizon: that of penalties before
     stretch: float = 1.0  # how often the norm that was played for the losses may have (theory F2)
@@ -116,9 +115,7 @@ class BanditProblem:
     learned: bool = False  # whether the range is learned; then 2L is a unit, and the norm in units of it (theory F3)
     hindsight: bool = False  # whether the best action is chosen after the game (theory F7)
     arms: bool = False  # whether every action is a feature of its own, without bonuses (theory F8)
-    lost: int = (
-        0  # features that cannot be told apart from others in double precision, and are left out
-    )
+    lost: int = 0  # features left out: double precision does not tell them apart from others
 
     @property
     def dimension(self) -> Any:
@@ -145,17 +142,13 @@ class BanditProblem:
 
     def in_units(self, unit: float) -> BanditProblem:
         """The same game with losses in other units."""
-        ridge = self.ridge
-        if ridge is not None:
-            bias, error = ridge.bias / unit, ridge.head_error / unit
-            ridge = replace(ridge, bias=bias, head_error=error)
-        L, eps, misfit = self.loss_bound / unit, self.epsilon / unit, self.misfit / unit
-        return replace(self, loss_bound=L, epsilon=eps, misfit=misfit, ridge=ridge)
-
-    @property
-    def regret(self) -> Literal["pseudo", "hindsight"]:
-        """Which regret is bounded."""
-        return "hindsight" if self.hindsight else "pseudo"
+        scaled: dict[str, Any] = {
+            name: getattr(self, name) / unit for name in ("loss_bound", "epsilon", "misfit")
+        }
+        if self.ridge is not None:
+            bias, error = self.ridge.bias / unit, self.ridge.head_error / unit
+            scaled["ridge"] = replace(self.ridge, bias=bias, head_error=error)
+        return replace(self, **scaled)
 
     @property
     def log_comparator(self) -> float:
@@ -187,19 +180,16 @@ class BanditProblem:
         slope = _hypot(self.bias, self.epsilon)
         root = 2 * room / (slope + _sqrt(slope**2 + 4 * L * room))
         if self.ridge is not None:
-            slope, left = (
-                self.ridge.head_error + self.epsilon,
-                _max(room - self.ridge.head_error, 0.0),
-            )
+            error = self.ridge.head_error
+            slope, left = error + self.epsilon, _max(room - error, 0.0)
             root = _max(root, 2 * left / (slope + _sqrt(slope**2 + 4 * L * left)))
         return root**2
 
     def rise(self, eta: float, gamma: float) -> float:
         """κ: how far one estimate can raise a log-weight at this exploration."""
         R = self.leverage / gamma
-        own: float = (
-            eta * (self.loss_bound * R + self.largest_bonus(math.sqrt(R))) / (1 - self.shrink)
-        )
+        largest: float = self.loss_bound * R + self.largest_bonus(math.sqrt(R))
+        own = eta * largest / (1 - self.shrink)
         if not self.hindsight:
             return own
         kappa, last = own, 0.0

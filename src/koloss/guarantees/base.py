@@ -107,9 +107,7 @@ class Guarantee:
     confidence: float | None = None  # the bound holds with this probability; None: in expectation
     goal: Goal = "minimize"
     comparator: str = "action"  # key of `wording.COMPARATORS`: what the player is compared with
-    random: float | None = (
-        None  # what playing at random loses in n rounds, by the learner's estimates
-    )
+    random: float | None = None  # what playing at random loses in n rounds, by estimates
     price: float = 0.0  # what is to be added where the comparator is to be a single action
     seen: float | None = None  # ρ as far as it was seen, where it is the unit
 
@@ -218,7 +216,9 @@ class Guarantee:
         bound = f"{parts or '0'} = {sum(self.terms.values()):.4g}{unit}{verdict}"
         if self.is_estimate:
             bound = f"E[Ĉ] with Ĉ = {bound} in this game"
-        lines = [self.in_words(), f"{self.statement}: {self._symbol}_{self.rounds} ≤ {bound}"]
+        hindsight = "E H" if self.confidence is None else "H"
+        symbol = "R" if self.regret == "pseudo" else hindsight
+        lines = [self.in_words(), f"{self.statement}: {symbol}_{self.rounds} ≤ {bound}"]
         if self.confidence is not None:
             lines.append(f"  with probability {self.confidence:.6g}")
         if not self.proved:
@@ -232,13 +232,6 @@ class Guarantee:
         """The assumptions: first what is the user's to know, last what holds."""
         order: list[Mark] = [None, False, "so far", True]
         return sorted(self.assumptions, key=lambda one: order.index(one.holds))
-
-    @property
-    def _symbol(self) -> str:
-        """Of the regret that is bounded."""
-        if self.regret == "pseudo":
-            return "R"
-        return "E H" if self.confidence is None else "H"
 
     def _repr_html_(self) -> str:
         unit = f" {self.unit}" if self.unit else ""

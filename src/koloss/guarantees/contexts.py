@@ -64,26 +64,26 @@ def independent(promise: Guarantee, contexts: int) -> Guarantee:
     single = promise.theorems[0] in ("A3", "F1")
     theorems = ("F6",) if single else ("F6", *promise.theorems)
     keys, late = {one.key for one in promise.assumptions}, bool(promise.terms.get("delay"))
-    assumed = [*promise.assumptions, clause("drawn"), clause("before")]
-    if "whole" in keys:
-        assumed.append(clause("whole contexts"))
-    if late:
-        assumed.append(clause("late contexts"))
-    if promise.terms.get("unheard"):
-        assumed.append(clause("missing contexts"))
-    doubts = []
-    if promise.regret == "hindsight":
-        doubts.append(note("contexts hindsight"))
-    if promise.unit:
-        doubts.append(note("contexts range"))
-    if promise.terms.get("sampling"):
-        doubts.append(note("contexts sampled"))
+    needed = {
+        "drawn": True,
+        "before": True,
+        "whole contexts": "whole" in keys,
+        "late contexts": late,
+        "missing contexts": promise.terms.get("unheard"),
+    }
+    unproved = {
+        "contexts hindsight": promise.regret == "hindsight",
+        "contexts range": promise.unit,
+        "contexts sampled": promise.terms.get("sampling"),
+    }
+    assumed = [clause(key) for key, is_so in needed.items() if is_so]
+    doubts = [note(key) for key, is_so in unproved.items() if is_so]
     notes = [note("contexts late")] if late else []
     return replace(
         promise,
         theorems=theorems,
         comparator="mapping",
-        assumptions=tuple(assumed),
+        assumptions=(*promise.assumptions, *assumed),
         proved=promise.proved and not doubts,
         remarks=(*promise.remarks, *notes, *doubts),
     )
@@ -143,20 +143,21 @@ def separate(
     >>> round(separate(week, [2.0] * 7, 10_000, 10_000.0, rates).total / unit, 3)
     2.896
     """
+    chosen = [k for k, game in enumerate(games) if game.log_prior > 0]  # others cost nothing
     terms: dict[str, float] = {}
     if rates is None:
-        each = [_powers(game, kappa) for game, kappa in zip(games, kappas, strict=True)]
+        each = [_powers(games[k], kappas[k]) for k in chosen]
         for name in ("exploration", "variance", "prior", "bias"):
             parts = zip(*(powers[name] for powers in each), strict=True)
             terms[name] = math.fsum(
                 _spread([value for _, value in part], part[0][0], n) for part in parts
             )
     else:
-        played = list(zip(games, rates, kappas, strict=True))
-        rounds = [_round(game, eta, kappa, batch) for game, eta, kappa in played]
-        dearest = max(rounds, key=lambda one: math.fsum(one.values()))
+        rounds = [_round(games[k], rates[k], kappas[k], batch) for k in chosen]
+        nothing = dict.fromkeys(PER_ROUND[:3], 0.0)
+        dearest = max(rounds, key=lambda one: math.fsum(one.values()), default=nothing)
         terms = {name: n * value for name, value in dearest.items()}
-        terms["prior"] = math.fsum(game.log_prior / eta for game, eta, _ in played)
+        terms["prior"] = math.fsum(games[k].log_prior / rates[k] for k in chosen)
         if "hindsight" in terms:  # the union over all actions, once more
             terms["hindsight"] += terms["prior"]
     theorem = "F6.7" if rates is None else "F6.11"
@@ -201,8 +202,6 @@ def _round(game: BanditProblem, eta: float, kappa: float, batch: int) -> dict[st
     """What one round costs at fixed rates, by name."""
     names = ["exploration", "variance", "bias"]
     names += ["delay"] * (game.delay > 0) + ["sampling"] * (game.shrink > 0)
-    if game.log_prior == 0:
-        return dict.fromkeys(names, 0.0)
     terms = game.terms(eta, kappa, rounds=1, b=batch)
     costs = {name: float(terms[name]) for name in names}
     if game.hindsight:
@@ -220,10 +219,6 @@ def _spread(values: Sequence[float], power: float, n: int) -> float:
 
 def _powers(game: BanditProblem, kappa: float) -> dict[str, list[tuple[float, float]]]:
     """The terms of Theorem B4 as sums of powers of the rounds: (power, factor)."""
-    if game.log_prior == 0:
-        nothing = [(0.5, 0.0)]
-        bias = [(1.0, 0.0), (0.75, 0.0), (1.25, 0.0), (0.25, 0.0)]
-        return {"exploration": nothing, "variance": nothing, "prior": nothing, "bias": bias}
     a = anytime_rate(game, kappa, 1)  # η_t = a/√t
     share = game.leverage * game.estimate_bound / kappa
     root = 4 / 3 * math.sqrt(share * a)

@@ -17,7 +17,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from koloss.guarantees import promises
 from koloss.guarantees.base import Clause, Guarantee, Mark, clause, note
 
 Excess = Callable[[float], float]
@@ -43,14 +45,20 @@ class FullProblem:
         """log(1/p₁(A_δ)), or an upper bound."""
         return self.log_prior + (self.dimension * math.log(1 / delta) if self.dimension else 0.0)
 
-    def terms(self, eta: float, delta: float, excess: Excess, n: int) -> dict[str, float]:
-        """The terms of the bound after n rounds with a fixed learning rate, by name."""
-        step = eta * self.width**2 * n / 8
+    def terms(self, eta: float | None, delta: float, excess: Excess, n: int) -> dict[str, float]:
+        """The terms of the bound after n rounds with a fixed learning rate, or with the rates η_t, by name."""
+        if eta is None:
+            E = self.complexity(1 / (n + 1))
+            step = self.width * math.sqrt(E * n) / 2  # ρ²/8 Σ η_t, Σ t^(-1/2) ≤ 2√n
+            prior = _ratio(self.complexity(delta), self.anytime_rate(n)) if E > 0 else 0.0
+        else:
+            step = eta * self.width**2 * n / 8
+            prior = _ratio(self.complexity(delta), eta)
         return {
             "variance": step,
-            "prior": _ratio(self.complexity(delta), eta),
+            "prior": prior,
             "shrink": n * excess(delta) if self.dimension else 0.0,
-            "delay": 2 * self.delay * step,
+            "delay": 0.0 if eta is None else 2 * self.delay * step,
         }
 
     def anytime_rate(self, t: int) -> float:
@@ -58,24 +66,9 @@ class FullProblem:
         E = self.complexity(1 / (t + 1))
         return 2 / self.width * math.sqrt(E / t) if E > 0 else 1.0
 
-    def anytime_terms(self, delta: float, excess: Excess, n: int) -> dict[str, float]:
-        """The terms of the bound after n rounds with the rates η_t, by name."""
-        E = self.complexity(1 / (n + 1))
-        return {
-            "variance": self.width * math.sqrt(E * n) / 2,  # ρ²/8 Σ η_t, Σ t^(-1/2) ≤ 2√n
-            "prior": _ratio(self.complexity(delta), self.anytime_rate(n)) if E > 0 else 0.0,
-            "shrink": n * excess(delta) if self.dimension else 0.0,
-            "delay": 0.0,
-        }
-
     def best_terms(self, eta: float | None, excess: Excess, n: int) -> dict[str, float]:
         """The terms at the best δ; without a rate, those of the rates η_t."""
-
-        def bound(delta: float) -> dict[str, float]:
-            if eta is None:
-                return self.anytime_terms(delta, excess, n)
-            return self.terms(eta, delta, excess, n)
-
+        bound = partial(self.terms, eta, excess=excess, n=n)
         return bound(best_shrink(lambda delta: sum(bound(delta).values()), self.dimension))
 
     def late_rate(self, eta: float | None, t: int) -> float:
@@ -135,14 +128,8 @@ def tune(problem: FullProblem, excess: Excess) -> float:
 
 
 @dataclass(frozen=True)
-class Played:
-    """What has happened in a game."""
-
-    made: int = 0  # decisions
-    heard: int = 0  # losses
-    late: int = 0  # losses heard after others that came between their decision and them
-    longest_delay: int = 0  # most such losses
-    unheard: int = 0  # decisions without a loss
+class Played(promises.Played):
+    """What has happened in a game; losses are late where others came between their decision and them."""
 
     def assumptions(
         self, n: int, *, norm: float, horizon: int | None, delay: int = 0

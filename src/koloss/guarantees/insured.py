@@ -16,11 +16,11 @@ beyond what the budget has room for. With contexts there is a stage for each, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from koloss.guarantees.bandit import BanditProblem, psi
-from koloss.guarantees.base import Clause, Guarantee, Mark, Note, clause, note
+from koloss.guarantees.base import Clause, Guarantee, Mark, clause, note
 
 CEILING = 0.5
 """Largest share of exploration: a stage that would need more ends."""
@@ -186,11 +186,20 @@ def guarantee(
     }
     if premium is not None:  # the last loss may be outside of all that was heard (Theorem F3.5)
         terms["range"] = 1 + premium * max(units)
-    theirs, proved, notes = _robust_part(last, lateness, horizon, width)
+    theirs, proved = last.terms, last.proved
+    notes = [note("alarm", alarm=alarm) for alarm in alarms]
+    covered = horizon is not None and lateness.delay > 0 and lateness.kept
+    if lateness.delay and lateness.whole:
+        proved = False
+        notes.append(note("drawn at once"))
+    elif lateness.robust and not covered:
+        proved, most = False, width * lateness.robust_rounds
+        notes.append(note("robust late", count=lateness.robust))
+        if horizon is None or most < sum(theirs.values()):  # a round costs at most the range
+            theirs = {"robust learner": most}
     for name, value in theirs.items():
         kind = "robust learner" if name in ("exploration", "variance", "prior") else name
         terms[kind] = terms.get(kind, 0.0) + value
-    notes = [*(note("alarm", alarm=alarm) for alarm in alarms), *notes]
     if premium is not None and lateness.any:
         proved = False
         notes.append(note("range late insured"))
@@ -199,9 +208,7 @@ def guarantee(
         last,
         theorems=("I1" if len(parts) == 1 else "F6.11 insured", *last.theorems),
         terms=terms,
-        assumptions=tuple(
-            _assumed(last.assumptions, lateness, own, ends=made >= n, several=len(parts) > 1)
-        ),
+        assumptions=_assumed(last, lateness, own, ends=made >= n, several=len(parts) > 1),
         proved=proved,
         remarks=(*notes, *last.remarks),
     )
@@ -211,33 +218,17 @@ def guarantee(
     return promise
 
 
-def _robust_part(
-    last: Guarantee, lateness: Lateness, horizon: int | None, width: float
-) -> tuple[Mapping[str, float], bool, list[Note]]:
-    """The robust learner's terms, whether they are proved, and what is to be said of them."""
-    if lateness.delay and lateness.whole:
-        return last.terms, False, [note("drawn at once")]
-    covered = horizon is not None and lateness.delay > 0 and lateness.kept
-    if covered or not lateness.robust:
-        return last.terms, last.proved, []
-    said = note("robust late", count=lateness.robust)
-    most = width * lateness.robust_rounds
-    if horizon is None or most < sum(last.terms.values()):  # a round costs no more than the range
-        return {"robust learner": most}, False, [said]
-    return last.terms, False, [said]
-
-
 def _assumed(
-    assumptions: Sequence[Clause], lateness: Lateness, own: bool, *, ends: bool, several: bool
-) -> list[Clause]:
+    last: Guarantee, lateness: Lateness, own: bool, *, ends: bool, several: bool
+) -> tuple[Clause, ...]:
     """What is assumed of losses that come late; `ends`: no round is to come; `several`: contexts."""
     delay, hold = lateness.delay, lateness.hold
     missing = [clause("missing")] if lateness.missing else []
     if not lateness.any:
         at_once = [] if ends else [clause("at once")]
-        return [*(a for a in assumptions if a.key != "missing"), *at_once, *missing]
+        return (*(a for a in last.assumptions if a.key != "missing"), *at_once, *missing)
     theirs = ("unopened", "oblivious", "in time", "arrival", "missing")
-    late = [a for a in assumptions if a.key not in theirs]
+    late = [a for a in last.assumptions if a.key not in theirs]
     in_time: Mark = "so far" if lateness.heard else None
     if not lateness.kept:
         in_time = False
@@ -255,4 +246,4 @@ def _assumed(
             late.append(clause("crowd each" if several else "crowd", crowd=lateness.crowd))
     if own:
         late.append(clause("policy"))
-    return [*late, *missing]
+    return (*late, *missing)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss.guarantees.base import Guarantee, Mark, clause, semidefinite
+from koloss.guarantees.base import Guarantee, clause, semidefinite
 from koloss.guarantees.full import Played
 
 ONE_BY_ONE = 10**6
@@ -105,45 +105,31 @@ class LeaderProblem:
         return min(fixed, s + k * (p / 2 + math.hypot(p / 2, root_c, s) - s))
 
 
-# The bounds in words.
+# The bound in words.
 
 
-def conditional_gradient(
+def proved(
     problem: LeaderProblem,
     eta: float,
     n: int,
     *,
     width: float,  # largest range of a loss
     played: Played,
-    tracking: float,  # Σ √h_t, by the gaps that were measured, then by the recursion
+    tracking: float,  # Σ √h_t, by the gaps that were measured, then by the recursion; over projections, by the largest
     delay_cost: float,  # what late losses have cost
-    proved: bool,  # every vertex so far has come with a certificate
+    delay: int = 0,  # losses come after at most so many others
+    certified: bool
+    | None = None,  # whether every vertex so far has come with a certificate; None: Algorithm 4 has none
     eigenvalue: float = 0.0,  # of the kernel, where one below zero was seen
 ) -> Guarantee:
-    """The bound for Algorithm 3 after n rounds."""
-    terms = problem.terms(eta, n) | {"tracking": problem.norm * tracking, "delay": delay_cost}
-    assumptions = played.assumptions(n, norm=problem.norm, horizon=problem.rounds)
-    certified: Mark = played.seen(n) if proved else None
-    assumptions.append(clause("vertices", certified))
-    assumptions += semidefinite(eigenvalue)
-    return played.promise("A4 gradient", n, terms, width, assumptions)
-
-
-def regularised_leader(
-    problem: LeaderProblem,
-    eta: float,
-    n: int,
-    *,
-    width: float,  # largest range of a loss
-    played: Played,
-    tracking: float,  # Σ √h_t over projections: those made, and the largest of those to come
-    delay: int,  # losses come after at most so many others
-    delay_cost: float,  # what late losses have cost
-    eigenvalue: float = 0.0,  # of the kernel, where one below zero was seen
-) -> Guarantee:
-    """The bound for Algorithm 4 after n rounds."""
+    """The bound for Algorithm 3 after n rounds, or for Algorithm 4, which projects in place of going to vertices."""
+    theorem, name = (
+        ("A4 leader", "projection") if certified is None else ("A4 gradient", "tracking")
+    )
     late = max(delay_cost, delay * eta * problem.norm**2 / 2 * n)
-    terms = problem.terms(eta, n) | {"projection": problem.norm * tracking, "delay": late}
+    terms = problem.terms(eta, n) | {name: problem.norm * tracking, "delay": late}
     needed = played.assumptions(n, norm=problem.norm, horizon=problem.rounds, delay=delay)
+    if certified is not None:
+        needed.append(clause("vertices", played.seen(n) if certified else None))
     needed += semidefinite(eigenvalue)
-    return played.promise("A4 leader", n, terms, width, needed)
+    return played.promise(theorem, n, terms, width, needed)

@@ -43,9 +43,7 @@ class Game:
     losses: tuple[Clause, ...] = ()  # what else is assumed of them
     place: tuple[str, ...] = ()  # details of the statement
     sampled: bool = False  # whether the covariance is sampled
-    eigenvalue: float = (
-        0.0  # of the kernel, below zero where it was seen not to be positive semidefinite
-    )
+    eigenvalue: float = 0.0  # of the kernel, where one below zero was seen
     rounded: tuple[Clause, ...] = ()  # what has to be assumed of rounding
     ceiling: float | None = None  # losses above, or rewards below, count as this
 
@@ -109,16 +107,17 @@ def fixed(
             needed.append(clause("late in epochs"))
     if problem.delay > 0:
         needed.append(clause("in time", in_time(problem.delay, played, n), delay=problem.delay))
-        needed.append(clause("oblivious"))
-        needed.append(clause("arrival"))
-    promise = _promise(theorem, problem, n, (terms, beside), game, played, needed)
-    doubts = _hindsight_doubts(problem, batch, played)
-    return replace(
-        promise,
-        proved=not doubts,
-        remarks=(*([note("late", count=late)] if late else []), *doubts),
-        details=(*promise.details, *(("sampled",) if game.sampled else ())),
-    )
+        needed += [clause("oblivious"), clause("arrival")]
+    # What Theorem F7.1 is not proved for, of what is proved for the pseudo-regret.
+    doubts = []
+    if problem.hindsight and (batch > 1 or played.at_once) and (problem.learned or played.outside):
+        doubts.append(note("hindsight range" if problem.learned else "hindsight outside"))
+    if problem.hindsight and played.late:
+        doubts.append(note("hindsight late"))
+    promise = _promise(theorem, problem, n, (terms, beside), game, played, doubts, needed)
+    if late:
+        promise = replace(promise, remarks=(note("late", count=late), *promise.remarks))
+    return replace(promise, details=(*promise.details, "sampled")) if game.sampled else promise
 
 
 def _promise(
@@ -128,19 +127,26 @@ def _promise(
     terms: tuple[Mapping[str, float], Mapping[str, float]],
     game: Game,
     played: Played,
+    doubts: Sequence[Note],
     needed: Sequence[Clause] = (),
 ) -> Guarantee:
-    """A bound and what losses cost that were not received, beside what its comparator costs, under all that it assumes."""
-    (own, beside), unheard = terms, 2 * problem.loss_bound * played.unheard
+    """A bound and what losses cost that were not received, beside what its comparator costs, under all that it assumes, and what keeps it from being proved."""
+    own, beside = terms
     missing = (clause("missing"),) if played.unheard else ()
+    details = game.place  # how estimates are made, and which regret is bounded
+    if problem.ridge is not None or problem.bonus:
+        how = "ridge, bonuses" if problem.bonus else "ridge"
+        details += ("bonuses" if problem.ridge is None else how,)
     return Guarantee(
         (theorem,),
         n,
-        {**own, "unheard": unheard, **beside},
+        {**own, "unheard": 2 * problem.loss_bound * played.unheard, **beside},
         (game.high - game.low) * n,
         (*_common(game, played), *needed, *missing),
-        details=(*game.place, *_manner(problem)),
-        regret=problem.regret,
+        proved=not doubts,
+        remarks=tuple(doubts),
+        details=(*details, "hindsight") if problem.hindsight else details,
+        regret="hindsight" if problem.hindsight else "pseudo",
     )
 
 
@@ -151,28 +157,6 @@ def in_time(delay: int, played: Played, n: int) -> Mark:
     if played.heard == 0:
         return None
     return True if played.made >= n and played.unheard == 0 else "so far"
-
-
-def _hindsight_doubts(problem: BanditProblem, batch: int, played: Played) -> list[Note]:
-    """What Theorem F7.1 is not proved for, of what is proved for the pseudo-regret."""
-    if not problem.hindsight:
-        return []
-    doubts = []
-    if (problem.learned or played.outside) and (batch > 1 or played.at_once):
-        doubts.append(note("hindsight range" if problem.learned else "hindsight outside"))
-    if played.late:
-        doubts.append(note("hindsight late"))
-    return doubts
-
-
-def _manner(problem: BanditProblem) -> tuple[str, ...]:
-    """What is added to the name of a statement: how estimates are made, and which regret it bounds."""
-    way: tuple[str, ...] = ()
-    if problem.ridge is not None:
-        way = ("ridge, bonuses" if problem.bonus else "ridge",)
-    elif problem.bonus:
-        way = ("bonuses",)
-    return (*way, "hindsight") if problem.hindsight else way
 
 
 def anytime(
@@ -199,9 +183,8 @@ def anytime(
         doubts.append(note("anytime delay"))
     if game.sampled:
         doubts.append(note("anytime sampled"))
-    promise = _promise("B4", problem, n, (terms, beside), game, played)
-    details = (*(("epochs",) if batch > 1 else ()), *promise.details)
-    return replace(promise, proved=not doubts, remarks=tuple(doubts), details=details)
+    promise = _promise("B4", problem, n, (terms, beside), game, played, doubts)
+    return replace(promise, details=("epochs", *promise.details)) if batch > 1 else promise
 
 
 # Regret in hindsight with a stated probability (Theorem F7.1, second form).
@@ -235,20 +218,17 @@ def in_units_of_the_range(
     promise: Guarantee, problem: BanditProblem, played: Played, heard: float | None, listened: int
 ) -> Guarantee:
     """A bound for a range that is learned: a multiple of ρ. Every decision that was only listened to costs one."""
-    seen = "nothing" if heard is None else f"{heard:.6g}"
-    notes = [note("range", heard=seen)]
+    notes = [note("range", heard="nothing" if heard is None else f"{heard:.6g}")]
     doubted = problem.delay > 0 or played.late > 0
     if doubted:
         notes.append(note("range late"))
+    assumed = [one for one in promise.assumptions if one.key != "range"]
     more = 2 * problem.loss_bound * max(listened - 1, 0)
     return replace(
         promise,
         details=(*promise.details, "learned"),
         terms={**promise.terms, "range": promise.terms.get("range", 0.0) + more},
-        assumptions=(
-            clause("constant", True),
-            *(one for one in promise.assumptions if one.key != "range"),
-        ),
+        assumptions=(clause("constant", True), *assumed),
         proved=promise.proved and not doubted,
         remarks=(*promise.remarks, *notes),
         unit="ρ",
@@ -301,11 +281,10 @@ def realised(
         terms["net"] = promise.terms["net"] * (width if promise.unit else 1.0)
     if promise.regret == "hindsight":
         terms["hindsight"] = promise.terms.get("prior", 0.0)
-    others: tuple[Clause, ...] = ()
-    if missing and within is not None:
-        low, high = within
-        others = (clause("unseen", low=low, high=high),)
     irrelevant = ("rounds", "exploration", "one by one", "whole epochs to come", "no longer epoch")
+    assumed = [one for one in promise.assumptions if one.key not in irrelevant]
+    if missing and within is not None:
+        assumed.append(clause("unseen", low=within[0], high=within[1]))
     return replace(
         promise,
         theorems=("R",),
@@ -313,10 +292,7 @@ def realised(
         details=(),
         terms=terms,
         trivial=math.inf,
-        assumptions=(
-            *(one for one in promise.assumptions if one.key not in irrelevant),
-            *others,
-        ),
+        assumptions=tuple(assumed),
         remarks=(),
         unit="",
         comparator=UNSHARED.get(promise.comparator, promise.comparator),
@@ -405,10 +381,4 @@ def _common(game: Game, played: Played) -> tuple[Clause, ...]:
         losses = tuple(
             replace(one, numbers={**one.numbers, "ceiling": game.ceiling}) for one in losses
         )
-    return (
-        in_range,
-        *losses,
-        clause("coin"),
-        *game.rounded,
-        *semidefinite(game.eigenvalue),
-    )
+    return in_range, *losses, clause("coin"), *game.rounded, *semidefinite(game.eigenvalue)

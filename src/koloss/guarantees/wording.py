@@ -303,22 +303,19 @@ def in_words(promise: Guarantee) -> str:
         "comparator": COMPARATORS[comparator],
         "clause": failing[0] if failing else "",
     }
-    said = ["bound"]
-    if promise.is_estimate:
-        said = ["realised"]
-    elif not promise.proved:
-        said = ["unproved"]
-    elif failing:
-        said = ["fails"]
-    elif math.isnan(promise.trivial):
-        said = ["unknown"]
-    elif promise.is_trivial:
-        said = ["trivial"]
+    rules = {
+        "realised": promise.is_estimate,
+        "unproved": not promise.proved,
+        "fails": failing,
+        "unknown": math.isnan(promise.trivial),
+        "trivial": promise.is_trivial,
+    }
+    said = [next((key for key, is_so in rules.items() if is_so), "bound")]
     ceilings = [one.numbers["ceiling"] for one in promise.remarks if "ceiling" in one.numbers]
     if ceilings and said == ["bound"]:
         said.append("ceiling")
         fields["ceiling"] = ceilings[0]
-    if unit and said == ["bound"]:
+    elif unit and said == ["bound"]:
         said.append("unit")
         fields["seen"] = SENTENCES["unseen"]
         if promise.seen:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
@@ -52,16 +51,19 @@ def auto_kernel(settings: BanditSettings) -> Kernel:
     - the bound of the sum is at most half of what holds without an assumption: that of `loss_class="any"`, which finitely
       many actions have.
     """
-    actions, ranges = settings.actions, _ranges(settings.actions)
-    make: Callable[[int], Kernel] = functools.partial(_gaussian, ranges)
-    varies = [width > 0 for width, _ in ranges]
-    dimension = sum(varies)
-    if isinstance(actions, SpacePoints):
-        kinds = kinds_of(actions.space)
-        make = functools.partial(_mixed, kinds)
-        dimension = sum(
-            v and kind.endswith("number") for v, kind in zip(varies, kinds, strict=True)
-        )
+    actions = settings.actions
+    kinds = kinds_of(actions.space) if isinstance(actions, SpacePoints) else None
+
+    def make(j: int) -> Kernel:
+        length = 0.5 ** (j + 1)
+        if kinds is None:
+            return widest(actions, length)
+        return Mixed(kinds, lengths=length, hamming=0.5 / length**2)
+
+    lower, upper = actions.bounds()
+    varies = (upper > lower).tolist()
+    numbers = [kinds is None or kinds[i].endswith("number") for i in range(len(varies))]
+    dimension = sum(v and number for v, number in zip(varies, numbers, strict=True))
     kernels = [make(0)]
     chosen = kernels[0]
     most = MOST if any(varies) and settings.loss_class != "any" else 1
@@ -82,28 +84,15 @@ def _sum(kernels: list[Kernel], dimension: int) -> Kernel:
     return functools.reduce(Sum, parts)  # type: ignore[arg-type]
 
 
-def widest(actions: ActionSet) -> Gaussian:
-    """The first of these kernels: its bandwidth is half of the range of each coordinate."""
-    return _gaussian(_ranges(actions), 0)
+def widest(actions: ActionSet, share: float = 0.5) -> Gaussian:
+    """The first of these kernels: its bandwidth is half of the range of each coordinate, or another `share` of it.
 
-
-def _ranges(actions: ActionSet) -> list[tuple[float, float]]:
-    """Of each coordinate its range, and a bandwidth for where that is zero: it changes nothing, but has the same units."""
-    lower, upper = actions.bounds()
-    return [
-        (high - low, abs(low) or 1.0)
-        for low, high in zip(lower.tolist(), upper.tolist(), strict=True)
-    ]
-
-
-def _gaussian(ranges: list[tuple[float, float]], j: int) -> Gaussian:
-    lengths = (width * 0.5 ** (j + 1) if width else other for width, other in ranges)
+    Where that is zero the bandwidth changes nothing, but has the same units.
+    """
+    lower, upper = (end.tolist() for end in actions.bounds())
+    ends = zip(lower, upper, strict=True)
+    lengths = ((high - low) * share if high > low else abs(low) or 1.0 for low, high in ends)
     return Gaussian(tuple(min(max(length, SHORTEST), LONGEST) for length in lengths))
-
-
-def _mixed(kinds: tuple[str, ...], j: int) -> Mixed:
-    length = 0.5 ** (j + 1)
-    return Mixed(kinds, lengths=length, hamming=0.5 / length**2)
 
 
 def _is_useful(settings: BanditSettings, narrowest: Kernel, kernel: Kernel) -> bool:

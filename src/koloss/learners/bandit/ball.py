@@ -33,6 +33,7 @@ from koloss.guarantees.base import Clause, clause
 from koloss.kernels import QuadraticLoss
 from koloss.learners.bandit.engine import Engine
 from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.setup import game_of
 from koloss.learners.bandit.tuning import choose_rates
 from koloss.learners.ledger import Drawn
 from koloss.oracles.base import Minimum
@@ -91,12 +92,10 @@ class BallEngine(Engine):
 
     @property
     def actions(self) -> Ball:
-        """The ball."""
         return Ball(self.dimension, self.radius)
 
     @property
     def coordinates(self) -> int:
-        """Numbers of a sum of estimates."""
         return self.problem.rank
 
     @property
@@ -104,12 +103,13 @@ class BallEngine(Engine):
         """Σ(π), and the mass of π at 0."""
         return sphere_design(self.dimension, self.quadratic, self.intercept)
 
-    def features(self, U: Floats) -> Floats:
-        """φ of points of the unit ball, in the last axis."""
+    def features(self, U: Floats, second: Floats | None = None) -> Floats:
+        """φ of points of the unit ball, in the last axis; of the mean of a law and its `second` moments E φ."""
         parts = [U]
         if self.quadratic:
             _, i, j, factor = pairs(self.dimension)
-            parts.insert(0, factor * U[..., i] * U[..., j])
+            products = factor * U[..., i] * U[..., j] if second is None else factor * second[i, j]
+            parts.insert(0, products)
         if self.intercept:
             parts.append(np.ones_like(U[..., :1]))
         return np.concatenate(parts, axis=-1)
@@ -184,19 +184,9 @@ class BallEngine(Engine):
         """E φ under q, computed once for a law."""
         if law.mean is None:
             moments = quadratic_moments(law.matrix, law.vector)
-            law.mean = self._features_of(moments.mean, moments.second)
+            law.mean = self.features(moments.mean, moments.second)
         mean: Floats = law.mean
         return mean
-
-    def _features_of(self, mean: Floats, second: Floats) -> Floats:
-        """E φ of a law with these moments."""
-        parts = [mean]
-        if self.quadratic:
-            _, i, j, factor = pairs(self.dimension)
-            parts.insert(0, factor * second[i, j])
-        if self.intercept:
-            parts.append(np.ones(1))
-        return np.concatenate(parts)
 
     def reach(self, law: BallLaw, gamma: float, moved: Floats, mass: float = 0.0) -> float:
         """Upper bound on q·X - X(u) for estimates that add up to `moved`: X(u)² ≤ X'Σ(π)X · u's leverage, at most m."""
@@ -213,7 +203,6 @@ class BallEngine(Engine):
 
     @property
     def size(self) -> str:
-        """How large it is."""
         return f"the whole ball, {self.problem.rank:,} features"
 
     def best(self, theta: Floats, mass: float) -> tuple[int | None, Floats, float]:
@@ -247,7 +236,6 @@ class BallEngine(Engine):
         return replace(self, norm=norm, losses=_losses(self.quadratic, self.intercept, norm))
 
     def rates_at(self, t: int) -> tuple[float, float]:
-        """η and γ of round t, without a horizon."""
         eta = anytime_rate(self.problem_at(t), self.rates.kappa, t)
         return eta, min(1.0, self.problem.exploration(eta, self.rates.kappa))
 
@@ -325,26 +313,17 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
     quadratic = settings.kernel.loss_family is QuadraticLoss
     low, high, norm = settings.interval(math.sqrt(r**4 + r**2) if quadratic else r)
     intercept = settings.loss_range is not None
-    center = (low + high) / 2 if intercept else 0.0
     m = len(sphere_design(d, quadratic, intercept)[0])
     promised = settings.loss_norm is not None or (settings.loss_bound is None and not intercept)
     norm = norm if promised else math.inf
+    game, center = game_of(settings, d * math.log(2 * (n or 1)), low, high)
     engine = BallEngine(
         dimension=d,
         radius=r,
         quadratic=quadratic,
         intercept=intercept,
         norm=norm,
-        problem=BanditProblem(
-            rounds=n or 10_000,
-            rank=m,
-            leverage=float(m),
-            loss_bound=high - center,
-            epsilon=0.0,
-            log_prior=d * math.log(2 * (n or 1)),
-            delay=settings.planned_delay,
-            learned=settings.learns_range,
-        ),
+        problem=replace(game, rank=m, leverage=float(m), constant=False),
         low=low,
         high=high,
         center=center,

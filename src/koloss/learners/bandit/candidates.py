@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from koloss.actions import Points
 from koloss.core import linalg
 from koloss.core.arrays import to_numpy
-from koloss.designs import Design, whiten
+from koloss.designs import whiten
 from koloss.designs.john import earlier_first
 from koloss.designs.ridge import Leverage, whiten_ridge
 from koloss.guarantees import bandit
@@ -22,14 +23,15 @@ from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.kernels.rescaled import Rescaled
 from koloss.learners.bandit.doubts import warn_of_lost
 from koloss.learners.bandit.ridge import (
-    SHARES_EXPLORED,
+    Choice,
     LossClass,
+    Schedule,
     choose_ridge,
     choose_ridge_design,
-    exploration_curve,
+    choose_schedule,
     loss_class,
+    tuned_with,
 )
-from koloss.learners.bandit.schedule import Schedule, choose_schedule
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import (
     all_features,
@@ -37,7 +39,6 @@ from koloss.learners.bandit.tuning import (
     choose_design,
     choose_proxy,
     choose_rates,
-    is_exact,
     spans,
 )
 from koloss.proxy import Proxy
@@ -46,30 +47,29 @@ from koloss.proxy.exact import span_of
 
 Floats = NDArray[np.float64]
 
+Losses = Callable[[Proxy], LossClass]
+
 NEAR = 0.03
 """How much a design may change the bound of a plan."""
 
 
 class Candidate(NamedTuple):
-    """Features and a penalty with which the game could be played, and what is proved then."""
+    """Features and a penalty with which the game could be played, and what is proved then, by the names of an engine."""
 
     bound: float
+    problem: BanditProblem
+    rates: Rates
     features: Floats
     columns: Floats | None
     weights: Any
-    problem: BanditProblem
-    rates: Rates
     proxy: str
-    eigenvalue: float
+    eigenvalue: float = 0.0
     schedule: Schedule | None = None
     leverage: float = 0.0
 
 
-class Plan(NamedTuple):
-    """A candidate before its design, which is most of the work, with the bound that the best design would give."""
-
-    bound: float
-    candidate: Callable[[], Candidate]
+Plan = tuple[float, Callable[[], Candidate]]
+"""The bound that the best design would give, and what makes the candidate: its design is most of the work."""
 
 
 def choose(
@@ -77,48 +77,56 @@ def choose(
 ) -> Candidate:  # fmt: skip
     """The candidate of least bound: without a penalty, as many features as the bound asks for; with one, all (theory F1).
 
-    Where losses are anything in the span of the features there is nothing to compare: other bounds would be for another class.
+    Where losses are anything in the span of the features there is nothing to compare: other bounds would be for another class. Where
+    they are anything at all, every action is a feature of its own, whatever the kernel (theory F8).
     """
+    if settings.loss_class == "any":
+        return _alone(settings, game, len(points))
     if spans(settings):
         return _spanning(settings, points, replace(game, bonus=settings.bonus is True))
-    plain = (
-        settings.wants_no_ridge or game.log_prior == 0
-    )  # with one action there is nothing to learn
+    plain = settings.wants_no_ridge or game.log_prior == 0  # with one action nothing is learned
     bonuses = (False, True) if settings.bonus == "auto" else (settings.bonus,)
+    losses_of = partial(loss_class, hull=hull, norm=norm)
     plans: list[Plan] = []
     if plain or settings.ridge in ("auto", 0):
         for bonus in bonuses[:1] if plain else bonuses:
-            plans.append(_plain(settings, points, replace(game, bonus=bonus), hull, norm, printed))
+            plans.append(_plain(settings, points, replace(game, bonus=bonus), losses_of, printed))
     if not (plain or settings.ridge == 0 or (settings.shares and settings.horizon is None)):
-        penalised = replace(game, bonus=settings.bonus is not False)
-        plans += _penalised(settings, points, penalised, hull, norm)
-    least = min(plan.bound for plan in plans) * (1 + NEAR)
+        game = replace(game, bonus=settings.bonus is not False)
+        plans += _penalised(settings, points, game, losses_of)
+    least = min(bound for bound, _ in plans) * (1 + NEAR)
     if settings.shares or not settings.is_default("design"):  # which may be far from the best
         least = math.inf
-    made = [plan.candidate() for plan in plans if plan.bound <= least]
+    made = [candidate() for bound, candidate in plans if bound <= least]
     return min(made, key=lambda candidate: candidate.bound)
 
 
-def _plain(
-    settings: BanditSettings, points: Points, game: BanditProblem, hull: bool, norm: float, printed: dict[str, Any]
-) -> Plan:  # fmt: skip
-    def error(proxy: Proxy, rank: int) -> float:
-        return loss_class(proxy, hull, norm).error(rank)
+def _alone(settings: BanditSettings, game: BanditProblem, N: int) -> Candidate:
+    """Every action on its own."""
+    weights, leverage, shares = np.full(N, 1 / N), float(N), settings.laws(N)
+    if shares is not None:  # no design within the shares has a larger least weight
+        weights = shares.project(np.zeros(N))
+        leverage = float(1 / weights.min())
+    problem = replace(game, rank=N, leverage=leverage, arms=True)
+    rates, nothing = choose_rates(settings, problem, N), np.zeros((N, 0), order="F")
+    return Candidate(math.nan, problem, rates, nothing, None, weights, "indicators")
 
-    chosen, N = choose_proxy(settings, points, game, error, printed), len(points)
-    epsilon = 0.0 if is_exact(chosen) else error(chosen, chosen.rank)
+
+def _plain(
+    settings: BanditSettings, points: Points, game: BanditProblem, losses_of: Losses, printed: dict[str, Any]
+) -> Plan:  # fmt: skip
+    N, chosen = len(points), choose_proxy(settings, points, game, losses_of, printed)
+    epsilon = losses_of(chosen).error(chosen.rank)
 
     def candidate() -> Candidate:
         features = _double(chosen)
         if game.constant:
             scale = math.sqrt(float(chosen.residual_curve[0])) or 1.0
-            features = np.column_stack([features, np.full(len(points), scale)])
-        design = choose_design(features, settings.design, settings.laws(len(points)))
-        method, below = chosen.method, chosen.negative_eigenvalue
-        return _designed(settings, features, design, game, epsilon, printed, method, below)
+            features = np.column_stack([features, np.full(N, scale)])
+        return _designed(settings, features, features, replace(game, epsilon=epsilon), chosen, printed)  # fmt: skip
 
     best = bandit.with_rank(game, chosen.rank + int(game.constant), epsilon)
-    return Plan(_bound(settings, best, choose_rates(settings, best, N, printed)), candidate)
+    return _bound(settings, best, choose_rates(settings, best, N, printed)), candidate
 
 
 def _spanning(settings: BanditSettings, points: Points, game: BanditProblem) -> Candidate:
@@ -129,102 +137,89 @@ def _spanning(settings: BanditSettings, points: Points, game: BanditProblem) -> 
         check_reached(None, int(np.max(to_numpy(kernel.diag(points.X))) > 0), "the features")
     if span.lost:
         warn_of_lost(kernel, span)
-    if not (
-        isinstance(kernel, Rescaled) and kernel.centred
-    ):  # what is far from 0 looks alike by rounding
+    centred = isinstance(kernel, Rescaled) and kernel.centred
+    if not centred:  # what is far from 0 looks alike by rounding
         most = min(span.features, len(points) - game.constant)
         game = replace(game, lost=max(most - span.columns.shape[1] + game.constant, 0))
-    laws = settings.laws(len(points))
-    design = choose_design(earlier_first(span.columns), settings.design, laws)
-    return _designed(settings, span.columns, design, game, 0.0, {}, "exact features", 0.0)
+    return _designed(settings, span.columns, earlier_first(span.columns), game, None, {})
 
 
 def _designed(
-    settings: BanditSettings, features: Floats, design: Design, game: BanditProblem, epsilon: float,
-    printed: dict[str, Any], method: str, below: float,
+    settings: BanditSettings, features: Floats, ordered: Floats, game: BanditProblem, proxy: Proxy | None,
+    printed: dict[str, Any],
 ) -> Candidate:  # fmt: skip
-    """Features without a penalty, whitened by a design, and the rates for them."""
+    """Features without a penalty, whitened by a design that is chosen on them as they are `ordered`, and the rates for them."""
+    N = len(features)
+    design = choose_design(ordered, settings.design, settings.laws(N))
     white = whiten(features, design).features
-    rank, leverage = white.shape[1], float(np.max(linalg.squared_lengths(white)))
-    problem = replace(game, rank=rank, leverage=leverage, epsilon=epsilon)
-    N, weights = len(features), to_numpy(design.weights)
+    leverage = float(np.max(linalg.squared_lengths(white)))
+    problem = replace(game, rank=white.shape[1], leverage=leverage)
     rates = choose_rates(settings, problem, N, printed)
     bound = _bound(settings, problem, rates, choose_batch(settings, problem, N))
-    return Candidate(bound, white, None, weights, problem, rates, method, below)
+    said = ("exact features",) if proxy is None else (proxy.method, proxy.negative_eigenvalue)
+    return Candidate(bound, problem, rates, white, None, to_numpy(design.weights), *said)
 
 
 def _penalised(
-    settings: BanditSettings, points: Points, game: BanditProblem, hull: bool, norm: float
+    settings: BanditSettings, points: Points, game: BanditProblem, losses_of: Losses
 ) -> Iterator[Plan]:
+    """With a penalty; without a horizon one that falls with time, or where it is given stays (theory F1.8)."""
     proxy = all_features(settings, points)
-    losses = loss_class(proxy, hull, norm)
-    if settings.horizon is None:
-        yield from _scheduled(settings, proxy, losses, game)
-        return
+    features, losses = _double(proxy), losses_of(proxy)
     given = None if settings.ridge == "auto" else float(settings.ridge)
-    choice = choose_ridge(_double(proxy), losses, game, given)
-    if choice is None:
+    said = (proxy.method, proxy.negative_eigenvalue)
+    if settings.horizon is None:
+        found = choose_schedule(features, losses, game, given)
+        if found is not None:
+            rank = proxy.rank + int(game.constant)
+            whole = replace(game, rank=rank, epsilon=losses.error(proxy.rank))
+            yield found[2], lambda: _scheduled(settings, features, whole, *found, said)
         return
+    choice = choose_ridge(features, losses, game, given)
+    if choice is not None:
+        yield choice.bound, lambda: _with_ridge(settings, features, choice, said)
 
-    def candidate() -> Candidate:
-        problem, rank = choice.problem, choice.rank
-        features = _double(proxy)[:, :rank]
-        features, columns = with_columns(features, choice.head, choice.penalty, game.constant)
-        eta, kappa = choice.rates.learning_rate, choice.rates.kappa
-        if settings.learning_rate is not None:
-            eta = settings.learning_rate
-        cap = problem.largest_leverage(eta, kappa)
-        laws = settings.laws(len(points))
-        design = choose_ridge_design(features, columns, cap, settings.design, laws)
-        white, columns = whiten_ridge(features, columns, design)
-        gamma, largest = design.exploration, design.largest
-        b = choose_batch(settings, problem, len(points))
-        if (laws is not None or b > 1) and settings.learning_rate is None:
-            # The rates were those for the best of all designs, and for epochs of one round.
-            leverage = Leverage(white, design.weights, columns)
-            tuned = bandit.tune(problem, exploration_curve(leverage.at(SHARES_EXPLORED)), b)
-            eta = tuned.learning_rate
-            largest = problem.largest_leverage(eta, tuned.kappa)
-            gamma = leverage.exploration(largest)
-        if settings.exploration_rate is not None:
-            gamma = settings.exploration_rate
-            largest = Leverage(white, design.weights, columns)(gamma)
-        problem = replace(problem, leverage=gamma * largest)
-        rates = Rates(eta, min(1.0, gamma), problem.rise(eta, gamma))
-        bound = _bound(settings, problem, rates, b)
-        weights, method, below = design.weights, proxy.method, proxy.negative_eigenvalue
-        return Candidate(bound, white, columns, weights, problem, rates, method, below)
 
-    yield Plan(choice.bound, candidate)
+def _with_ridge(
+    settings: BanditSettings, features: Floats, choice: Choice, said: tuple[Any, ...]
+) -> Candidate:
+    problem, N = choice.problem, len(features)
+    eta, kappa = choice.rates.learning_rate, choice.rates.kappa
+    features = features[:, : choice.rank]
+    features, columns = with_columns(features, choice.head, choice.penalty, problem.constant)
+    if settings.learning_rate is not None:
+        eta = settings.learning_rate
+    laws, b = settings.laws(N), choose_batch(settings, problem, N)
+    cap = problem.largest_leverage(eta, kappa)
+    design = choose_ridge_design(features, columns, cap, settings.design, laws)
+    white, columns = whiten_ridge(features, columns, design)
+    gamma, largest = design.exploration, design.largest
+    if (laws is not None or b > 1) and settings.learning_rate is None:
+        # The rates were those for the best of all designs, and for epochs of one round.
+        tuned, largest = tuned_with(problem, Leverage(white, design.weights, columns), b)
+        eta, gamma = tuned.learning_rate, tuned.exploration
+    if settings.exploration_rate is not None:
+        gamma = settings.exploration_rate
+        largest = Leverage(white, design.weights, columns)(gamma)
+    problem = replace(problem, leverage=gamma * largest)
+    rates = Rates(eta, min(1.0, gamma), problem.rise(eta, gamma))
+    bound = _bound(settings, problem, rates, b)
+    return Candidate(bound, problem, rates, white, columns, design.weights, *said)
 
 
 def _scheduled(
-    settings: BanditSettings, proxy: Proxy, losses: LossClass, game: BanditProblem
-) -> Iterator[Plan]:
-    """A penalty that falls with time; where one is given, it stays (theory F1.8)."""
-    given = None if settings.ridge == "auto" else float(settings.ridge)
-    chosen = choose_schedule(_double(proxy), losses, game, given)
-    if chosen is None:
-        return
-    schedule, kappa, bound = chosen
-
-    def candidate() -> Candidate:
-        rank = proxy.rank + int(game.constant)
-        whole = replace(game, rank=rank, epsilon=losses.error(proxy.rank))
-        problem = schedule.problem(whole, kappa, schedule.level(1))
-        features = _double(proxy)
-        features, columns = with_columns(features, 0, schedule.penalty, game.constant)
-        columns = columns * 2.0 ** -schedule.level(1)
-        cap = problem.largest_leverage(bandit.anytime_rate(problem, kappa, 1), kappa)
-        design = choose_ridge_design(features, columns, cap, settings.design)
-        white, columns = whiten_ridge(features, columns, design)
-        rates, leverage = Rates(0.0, 0.0, kappa), design.exploration * design.largest
-        method, below = proxy.method, proxy.negative_eigenvalue
-        return Candidate(
-            bound, white, columns, design.weights, problem, rates, method, below, schedule, leverage
-        )
-
-    yield Plan(bound, candidate)
+    settings: BanditSettings, features: Floats, game: BanditProblem, schedule: Schedule, kappa: float, bound: float,
+    said: tuple[Any, ...],
+) -> Candidate:  # fmt: skip
+    level = schedule.level(1)
+    problem = schedule.problem(game, kappa, level)
+    features, columns = with_columns(features, 0, schedule.penalty, game.constant)
+    columns = columns * 2.0**-level
+    cap = problem.largest_leverage(bandit.anytime_rate(problem, kappa, 1), kappa)
+    design = choose_ridge_design(features, columns, cap, settings.design)
+    white, columns = whiten_ridge(features, columns, design)
+    said = (*said, schedule, design.exploration * design.largest)
+    return Candidate(bound, problem, Rates(0.0, 0.0, kappa), white, columns, design.weights, *said)
 
 
 def _double(proxy: Proxy) -> Floats:

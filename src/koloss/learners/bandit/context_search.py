@@ -158,7 +158,7 @@ def _penalised(
     u = capped.exploration.ravel()
     T, penalty = along(whitening(features, u, columns), columns)
     candidate = Candidate(
-        total(problem, rates), np.asfortranarray(features @ T), penalty, u / u.sum(), problem, rates,
+        total(problem, rates), problem, rates, np.asfortranarray(features @ T), penalty, u / u.sum(),
         proxy.method, proxy.negative_eigenvalue, leverage=problem.leverage,
     )  # fmt: skip
     return [(candidate, capped)]

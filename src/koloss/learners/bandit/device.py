@@ -1,23 +1,27 @@
-"""Finitely many actions whose features are of another library than NumPy: on a GPU, mostly. `placing` puts them there.
+"""Finitely many actions whose features are of another library than NumPy: on a GPU, mostly, and in single precision.
 
 The learner, its coins and its game stay the same. Features and all that has a number for each action
 (probabilities, bonuses) are on their device, and what is small is on the host: θ, Σ, the actions that were drawn. They come when an epoch begins, for as many single decisions as it may have: until it ends nothing is waited for
 but, where a norm does not tell whether the weights have drifted, the exact test.
+
+Single precision. φ̃ = φ + e are features like any others. A loss θ'φ + r with |r| ≤ ε is θ'φ̃ + r - θ'e, so that their error is
+ε̃ = ε + max |e| max |θ|, and from θ'(Σ(π) + Λ/γ)θ ≤ (L + ε)² + b²/γ follows what |θ| can be.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.actions import Points
 from koloss.core import linalg
-from koloss.core.arrays import Array, to_numpy
-from koloss.core.device import DeviceFeatures
+from koloss.core.arrays import Array, is_single, namespace, to_numpy
+from koloss.core.device import DeviceFeatures, on_device
 from koloss.core.snapshot import Cached, kept
 from koloss.guarantees.base import Clause, clause
 from koloss.learners.bandit.points import Cache, PointsEngine, PointsLaw
@@ -84,29 +88,19 @@ class DeviceEngine(PointsEngine):
             return ()
         return (clause("rounding", error=5e-4 if self._fused.is_coarse else 5e-7),)
 
-    def no_credit(self) -> Any:
-        return self.as_credit(np.zeros(len(self.points)))
-
     def as_credit(self, values: Floats) -> Any:
         return self.features.vector(values)
 
     # Algorithm 1.
 
-    def _logits(self, theta: Floats | None, credit: Any, eta: float) -> Array:
-        """log q of every action, up to a constant."""
-        if theta is None:
-            score = -self._placed(credit)
-        else:
-            score = self.features.product(theta)
-            if credit is not None:
-                score = score - self._placed(credit)
-        return self._prior - eta * score
-
     def _placed(self, values: Any) -> Array:
         return self.features.vector(values) if isinstance(values, np.ndarray) else values
 
     def _mixture(self, theta: Floats | None, credit: Any, eta: float, gamma: float) -> Array:
-        log_q, xp = self._logits(theta, credit, eta), self.features.xp
+        score: Any = 0.0 if theta is None else self.features.product(theta)
+        if credit is not None:
+            score = score - self._placed(credit)
+        log_q, xp = self._prior - eta * score, self.features.xp
         design = self._placed(self.weights) if self._fused is not None else self._design
         if self.shares is not None:
             q = self._placed(self.shares.project(to_numpy(log_q)))
@@ -188,7 +182,9 @@ class DeviceEngine(PointsEngine):
             index, ps = self._bring(law, rng.random(count))
             return Drawn(index.copy(), self.points[index], index, ps)
         if not law.drawn:
-            law.drawn = self._ahead(law, rng, left)
+            uniforms = copy.deepcopy(rng).random(max(left, 1))
+            ahead = (uniforms, *self._bring(law, uniforms))
+            law.drawn = list(zip(*(one.tolist() for one in ahead), strict=True))[::-1]
         coin = rng.random()
         uniform, i, p = law.drawn.pop()
         if uniform != coin:  # somebody else has taken coins
@@ -196,12 +192,6 @@ class DeviceEngine(PointsEngine):
             index, ps = self._bring(law, np.array([coin]))
             i, p = int(index[0]), float(ps[0])
         return Drawn((i,), self.points[i], i, p)
-
-    def _ahead(self, law: Any, rng: Any, left: int) -> list[tuple[float, int, float]]:
-        """The next draws of an epoch, the last one first."""
-        uniforms = copy.deepcopy(rng).random(max(left, 1))
-        index, p = self._bring(law, uniforms)
-        return list(zip(uniforms.tolist(), index.tolist(), p.tolist(), strict=True))[::-1]
 
     def _bring(self, law: Any, uniforms: Floats) -> tuple[NDArray[np.int64], Floats]:
         """Actions, their probabilities and, where these are not too many, their features, from the device."""
@@ -284,3 +274,59 @@ class DeviceEngine(PointsEngine):
         if isinstance(law.p, np.ndarray):
             law.p = vector(law.p) if fused is None else fused.single(vector(law.p))
             law.cdf = self._sums_of(law.p)
+
+
+# From the host, in double precision, to where the features are.
+
+
+def on_host(actions: Points) -> Points:
+    """The same actions in double precision on the host, where every game is prepared: so it is the same game."""
+    radius, widths = actions.covering_radius, actions.covering_widths
+    X = to_numpy(actions.X).astype(np.float64)
+    return Points(X, covering_radius=radius, covering_widths=widths)
+
+
+def placed(engine: PointsEngine, like: Array) -> PointsEngine:
+    """The engine with features of the library, on the device and of the floating type of an array."""
+    if type(engine) is not PointsEngine:
+        return engine
+    if is_single(like):
+        engine = in_single(engine)
+    if isinstance(like, np.ndarray):
+        return engine
+    xp = namespace(like)
+    kind = xp.float32 if is_single(like) else xp.float64
+    there = DeviceFeatures(on_device(engine.features, xp, like.device, kind))
+    return engine.become(DeviceEngine, features=there)
+
+
+def in_single(engine: PointsEngine) -> PointsEngine:
+    """The same game with features in single precision; what that may cost is in its ε, and in its leverage."""
+    features, problem, rates = engine.features, engine.problem, engine.rates
+    rounded = np.empty(features.shape, dtype=np.float32, order="F")
+    off = longest = 0.0
+    for block in linalg.blocks(features):
+        rounded[block] = features[block]
+        error = features[block] - rounded[block]
+        off = max(off, math.sqrt(float(np.max(np.einsum("ij,ij->i", error, error)))))
+        longest = max(longest, float(np.max(np.sum(features[block] ** 2, axis=1))))
+    gamma = rates.exploration or 1.0
+    support = np.flatnonzero(engine.weights)
+    explored = features[support]
+    A = explored.T @ (engine.weights[support, None] * explored)
+    if engine.columns is not None:
+        A = A + engine.columns @ engine.columns.T / gamma
+    least = float(np.linalg.eigvalsh(A)[0])
+    size = math.sqrt(((problem.loss_bound + problem.epsilon) ** 2 + problem.bias**2 / gamma) / least)  # fmt: skip
+    # |Σ̃ - Σ| ≤ 2 |e| |φ| + |e|², so that leverages are larger by this at most.
+    moved = (2 * off * math.sqrt(longest) + off**2) / least
+    if moved > 0.5:
+        rule = "must be in double precision: single precision does not tell their features apart"
+        raise ValueError(f"`actions` {rule}, got leverages that may be off by {moved:.3g}")
+    wider = (1 + off / math.sqrt(longest)) ** 2 / (1 - moved)
+    problem = replace(
+        problem, epsilon=problem.epsilon + off * size, leverage=problem.leverage * wider
+    )
+    if engine.rates.learning_rate:
+        rates = replace(rates, kappa=problem.rise(rates.learning_rate, rates.exploration))
+    return replace(engine, features=rounded, problem=problem, rates=rates)  # type: ignore[arg-type]

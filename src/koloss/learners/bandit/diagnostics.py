@@ -26,21 +26,15 @@ class BanditDiagnostics:
     late: int  # losses heard after their epoch
     learning_rate: float  # η of the current epoch
     exploration: float  # γ of the current epoch
-    drift: (
-        float  # how far weights have moved since the epoch began: no log-weight has risen by more
-    )
+    drift: float  # how far weights have moved since the epoch began: no log-weight rose by more
     entropy: float  # of the next law, in nats; on a ball of q, relative to the uniform one
     max_leverage: float  # max_a φ(a)'Σ⁻¹φ(a) of the current epoch; on a ball its bound G/γ
-    estimated_losses: (
-        Floats | None
-    )  # mean loss of every action; None on a ball (`estimated_loss(X)`)
-    estimated_regret: float | None = (
-        None  # one draw of what bounds the regret on average (theory R), no bound for this game; None where it is not known
-    )
+    # Mean loss of every action, of shape (C, N) with contexts; None on a ball (`estimated_loss(X)`).
+    estimated_losses: Floats | None
+    # One draw of what bounds the regret on average (theory R), no bound for this game; None where it is not known.
+    estimated_regret: float | None = None
     told: str = field(default="losses", repr=False)  # or rewards
-    contexts: NDArray[np.int64] | None = (
-        None  # decisions in each context, where there are contexts; estimates are (C, N) then
-    )
+    contexts: NDArray[np.int64] | None = None  # decisions in each, where there are contexts
 
     def __str__(self) -> str:
         lines = [

@@ -46,31 +46,33 @@ def doubts(
     """
     if len(points) < 2 or distance == 0 or settings.loss_class == "any":
         return
+    low, high, _ = settings.interval(size)
+    reach = 2 * norm * (distance**2 if settings.loss_class == "rank-one" else distance)
     stated = settings.loss_range is not None and settings.loss_norm is not None
-    if stated and _is_out_of_reach(settings, distance, norm):
-        return
-    if not _has_bandwidth(settings.kernel):
-        doubt_coordinates(settings, points, norm)
-    elif distance < size / 4:
+    scaled = any(hasattr(settings.kernel, one) for one in ("bandwidth", "lengthscale", "lengths"))
+    if stated and reach < high - low:
+        _warn(
+            "`loss_norm` is too small for the range: no loss of the class fills it",
+            f"got {norm:.6g}, with which a loss varies by at most {reach:.3g} of {high - low:.6g}",
+        )
+    elif scaled and distance < size / 4:
         _warn(
             "`kernel` hardly tells the actions apart: its bandwidth is larger than the whole set",
             f"got {settings.kernel!r}, for which no two actions differ by more than {2 * distance / size:.3g} of its size",
         )
-    elif len(points) > 2 and are_apart(settings.kernel, points, UNRELATED * size**2):
+    elif (
+        scaled
+        and len(points) > 2
+        and all(
+            squares.min() > UNRELATED * size**2 for squares in _distances(settings.kernel, points)
+        )
+    ):  # neighbours are soon found where there are any
         _warn(
             "`kernel` makes unrelated arms of the actions: its bandwidth is smaller than every distance",
             f"got {settings.kernel!r}; are they in the same units? One bandwidth per coordinate is allowed",
         )
     else:
         doubt_coordinates(settings, points, norm)
-
-
-def _width(settings: BanditSettings) -> float:
-    """Of the range; 1 where that is the unit."""
-    if settings.loss_range is None or isinstance(settings.loss_range, str):
-        return 1.0
-    low, high = settings.loss_range
-    return high - low
 
 
 def doubt_coordinates(
@@ -81,14 +83,14 @@ def doubt_coordinates(
     Between two points of a line a loss ⟨w, Φ⟩ of norm W differs by at most W‖Φ(x) - Φ(y)‖; its second difference at x, y and the
     middle m is at most W‖Φ(x) - 2Φ(m) + Φ(y)‖. With `contexts` the points are pairs, and it is looked at actions in one context.
     """
-    kernel, width = settings.kernel, _width(settings)
+    kernel = settings.kernel
     if settings.loss_range is None or settings.loss_class == "any" or spans(settings):
         return
     if isinstance(getattr(kernel, "actions", kernel), (Mixed, White)):
         return
     if settings.loss_class == "rank-one":  # Σ|c_i| ≤ W is a norm of at most W𝒢
         norm *= math.sqrt(float(np.max(to_numpy(kernel.diag(points.X)))))
-    lower, upper = points.bounds()
+    (low, high, _), (lower, upper) = settings.interval(1.0), points.bounds()
     middle, names = (lower + upper) / 2, [f"coordinate {i}" for i in range(points.dimension)]
     if contexts is not None:
         split = contexts.dimension
@@ -99,7 +101,7 @@ def doubt_coordinates(
     for i in np.flatnonzero(upper > lower).tolist():
         X = np.tile(middle, (ON_A_LINE, 1))
         X[:, i] = np.linspace(lower[i], upper[i], ON_A_LINE)
-        moves, bends = (norm * size / width for size in _variation(to_numpy(kernel(X, X))))
+        moves, bends = (norm * size / (high - low) for size in _variation(to_numpy(kernel(X, X))))
         several = len(np.unique(to_numpy(points.X[:, i]))) > 2
         if moves >= LEAST and (bends >= LEAST or bends == 0 or not several):
             continue  # where nothing bends the kernel is linear, as it was chosen to be
@@ -127,29 +129,6 @@ def _variation(gram: Any) -> tuple[float, float]:
     squares = (float(moves.max()), float(bends.max()))
     most, bent = (math.sqrt(one) if one > rounding else 0.0 for one in squares)
     return most, bent
-
-
-def _is_out_of_reach(settings: BanditSettings, distance: float, norm: float) -> bool:
-    width = _width(settings)
-    hull = settings.loss_class == "rank-one"
-    reach = 2 * norm * (distance**2 if hull else distance)
-    if reach >= width:
-        return False
-    _warn(
-        "`loss_norm` is too small for the range: no loss of the class fills it",
-        f"got {norm:.6g}, with which a loss varies by at most {reach:.3g} of {width:.6g}",
-    )
-    return True
-
-
-def _has_bandwidth(kernel: Any) -> bool:
-    return any(hasattr(kernel, name) for name in ("bandwidth", "lengthscale", "lengths"))
-
-
-def are_apart(kernel: Any, points: Points, square: float) -> bool:
-    """Whether Φ of some actions is farther than this, squared, from that of every other."""
-    # Neighbours are soon found where there are any.
-    return all(squares.min() > square for squares in _distances(kernel, points))
 
 
 def nearest(kernel: Any, points: Points) -> float:

@@ -70,8 +70,6 @@ class OnBall(Learner[BanditSettings, Epoch]):
         return ball.copy().draw(law, count, rng).action, np.full(count, 1 / count)
 
     def _drop_ahead(self) -> None:
-        if isinstance(self._exp2.engine, PointsEngine):
-            return
         epoch = self._exp2.epoch
-        if epoch is not None:
+        if epoch is not None and not isinstance(self._exp2.engine, PointsEngine):
             epoch.law.ahead = None

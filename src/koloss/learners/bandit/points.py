@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,13 @@ from koloss.learners.bandit.assumed import assumed
 from koloss.learners.bandit.coordinates import without_units
 from koloss.learners.bandit.doubts import short_cost
 from koloss.learners.bandit.engine import Engine
-from koloss.learners.bandit.ridge import (
-    SHARES_EXPLORED,
-    choose_ridge_design,
-    exploration_curve,
-)
-from koloss.learners.bandit.schedule import Schedule
+from koloss.learners.bandit.ridge import Schedule, choose_ridge_design, tuned_with
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shares import Shares
 from koloss.learners.ledger import Drawn
 
 Floats = NDArray[np.float64]
+Kind = TypeVar("Kind", bound="PointsEngine")
 
 
 class Cache(dict[Any, Any]):
@@ -50,9 +46,8 @@ class PointsLaw:
     factor: Any  # lower triangular, Fortran order
     p: Any
     cdf: Any
-    bonus: Any = (
-        None  # β(a) = b e(a) + ε s(a), without a penalty ε √(φ(a)'Σ⁻¹φ(a)); in hindsight + ν s(a)²
-    )
+    # β(a) = b e(a) + ε s(a), without a penalty ε √(φ(a)'Σ⁻¹φ(a)); in hindsight + ν s(a)².
+    bonus: Any = None
     around: Cached = None  # what `reach` needs of q, once it has been asked for
 
     def shrink(self) -> None:
@@ -83,8 +78,6 @@ class PointsEngine(Engine):
     design: str = "john"  # how it was chosen: "given", where it was not
     shares: Shares | None = None  # the laws that may be played; None: all
 
-    are_given: ClassVar[bool] = True  # whether finitely many actions are the points in play
-
     def __post_init__(self) -> None:
         for array in (self.points, self.features, self.weights, self.log_prior):
             array.flags.writeable = False  # decisions hand out views of them
@@ -101,7 +94,6 @@ class PointsEngine(Engine):
 
     @property
     def actions(self) -> Floats:
-        """The actions in play."""
         return self.points
 
     @property
@@ -111,14 +103,12 @@ class PointsEngine(Engine):
 
     @property
     def coordinates(self) -> int:
-        """Numbers of a sum of estimates."""
         return int(self.features.shape[1])
 
-    def no_credit(self) -> Floats:
-        """Bonuses of all actions, before any was given."""
-        return np.zeros(len(self.points))
+    def no_credit(self) -> Any:
+        return self.as_credit(np.zeros(len(self.points)))
 
-    def as_credit(self, values: Floats) -> Floats:
+    def as_credit(self, values: Floats) -> Any:
         """Bonuses of all actions as they are kept."""
         return values
 
@@ -133,14 +123,8 @@ class PointsEngine(Engine):
         self, theta: Floats | None, credit: Floats | None, eta: float, gamma: float
     ) -> Floats:
         """p = (1 - γ)q + γπ with q ∝ prior exp(-η θ'φ), in log space (lines 4 and 9); projected where there are shares."""
-        if theta is None:
-            assert credit is not None
-            score = -credit
-        else:
-            score = self.scores(theta)
-            if credit is not None:
-                score = score - credit
-        log_q = eta * score
+        score: Any = 0.0 if theta is None else self.scores(theta)
+        log_q = eta * (score if credit is None else score - credit)
         np.subtract(self.log_prior, log_q, out=log_q)
         if self.shares is not None:
             q, awake = log_q, self._awake  # type: ignore[attr-defined]
@@ -200,7 +184,6 @@ class PointsEngine(Engine):
     # The end of an epoch (theory B3′).
 
     def rise(self, law: PointsLaw, gamma: float, gain: Floats, mass: float) -> float:
-        """Largest q·X - X(a) for the sum X of the epoch's estimates, with bonuses of total weight `mass`."""
         X = self.epoch_sums(law, gain, mass)
         if gamma >= 1:
             return float(np.max(X) - np.min(X))  # q has no part in p
@@ -213,12 +196,10 @@ class PointsEngine(Engine):
         return X if law.bonus is None else X - mass * law.bonus
 
     def reach(self, law: PointsLaw, gamma: float, moved: Floats, mass: float = 0.0) -> float:
-        """Upper bound on what estimates that add up to `moved`, with bonuses of total weight `mass`, add to the largest rise."""
         if law.around is None:
             law.around = self._around(law, gamma)
-        farthest: float = law.around[0]
-        bonus: float = law.around[1]
-        return math.sqrt(float(moved @ moved)) * farthest + mass * bonus
+        farthest, bonus = law.around
+        return float(math.sqrt(float(moved @ moved)) * farthest + mass * bonus)
 
     def _around(self, law: Any, gamma: float) -> tuple[float, float]:
         """max_a |φ(a) - φ̄| and max_a β(a) - q·β, with φ̄ the mean of the features under q."""
@@ -242,7 +223,6 @@ class PointsEngine(Engine):
         return self.scores(theta) / mass
 
     def best(self, theta: Floats, mass: float) -> tuple[int | None, Floats, float]:
-        """Row, action and value of the smallest θ'φ(a)/mass."""
         values = self.values(theta, mass)
         index = int(np.argmin(values))
         return index, self.points[index], float(values[index])
@@ -253,22 +233,24 @@ class PointsEngine(Engine):
         if self.columns is None or problem.log_prior == 0:
             return replace(self, rates=bandit.tune(problem, b=b))
         leverage = Leverage(np.asarray(self.features, dtype=np.float64), self.weights, self.columns)
-        tuned = bandit.tune(problem, exploration_curve(leverage.at(SHARES_EXPLORED)), b)
-        cap = problem.largest_leverage(tuned.learning_rate, tuned.kappa)
-        gamma = leverage.exploration(cap)
+        tuned, cap = tuned_with(problem, leverage, b)
+        gamma = tuned.exploration
         rates = replace(tuned, exploration=min(1.0, gamma))
         return replace(self, rates=rates, problem=replace(self.problem, leverage=gamma * cap))
 
     @property
     def size(self) -> str:
-        """How large it is, and what a round may cost."""
         N, m = self.features.shape[0], self.problem.rank
         return f"{N:,} points, {m:,} features, {short_cost(N, m)} per refresh"
+
+    def become(self, kind: type[Kind], **changes: Any) -> Kind:
+        """The same game, as an engine of another kind."""
+        own = {one.name: getattr(self, one.name, None) for one in fields(kind)}
+        return kind(**{**own, **changes})
 
     # What if.
 
     def for_norm(self, norm: float, settings: BanditSettings) -> Self:
-        """The same play, against losses of another norm."""
         if math.isinf(self.norm):
             raise ValueError("`loss_norm` must be left out where `loss_class` is 'any'")
         if settings.loss_norm is None and self.problem.epsilon == 0 and self.problem.ridge is None:
@@ -294,10 +276,11 @@ class PointsEngine(Engine):
         new = "john" if self.design == "john" else fixed
         design = choose_ridge_design(features, columns, cap, new)
         # The leverage falls with γ, and γ with time: that of the first round serves the whole level.
-        leverage = design.exploration * design.largest
-        weights = design.weights
-        moved = replace(self, columns=columns, weights=weights, problem=problem, level=level)
-        return replace(moved, leverage=leverage)
+        said: dict[str, Any] = {
+            "weights": design.weights,
+            "leverage": design.exploration * design.largest,
+        }
+        return replace(self, columns=columns, problem=problem, level=level, **said)
 
     @property
     def cap(self) -> float:
@@ -311,24 +294,59 @@ class PointsEngine(Engine):
         return float(self.problem.largest_leverage(eta, kappa))
 
     def rates_at(self, t: int) -> tuple[float, float]:
-        """η and γ of round t of this level, without a horizon."""
         eta = bandit.anytime_rate(self.problem, self.rates.kappa, t)
         share = self.leverage / self.problem.leverage if self.leverage else 1.0
         return eta, min(1.0, share * self.problem.exploration(eta, self.rates.kappa))
 
     def levels(self, n: int) -> list[Level]:
-        """The games of the first n rounds, without a horizon."""
         if self.schedule is None:
             return [(1, self.problem)]
         return self.schedule.levels(self.problem, self.rates.kappa, n)
 
     def comparator(self, rounds: int, eta: float) -> tuple[float, dict[str, float]]:
-        """log(1/prior) of what the player is compared with, and by name what that costs beside."""
         return self.problem.log_prior, {"net": self.net * rounds}
 
     def settle(self, law: Any) -> None:
         if law.p is not None and law.cdf is None:  # it was on a device
             law.cdf = cumulative(law.p)
+
+
+@kept
+class ArmsEngine(PointsEngine):
+    """Actions that have nothing to do with each other: EXP3, with the design's exploration.
+
+    The features are the indicators, so that Σ = diag(p), and an estimate is the loss over the probability.
+    """
+
+    def scores(self, theta: Floats) -> Floats:
+        return theta
+
+    def _factor(self, p: Floats, eta: float, rng: Any) -> Any:
+        return p
+
+    def estimate(self, law: PointsLaw, rows: Any, losses: Any) -> Any:
+        total = np.zeros(len(law.factor))
+        np.add.at(total, rows, np.asarray(losses) / law.factor[rows])
+        return total
+
+    def epoch_sums(self, law: PointsLaw, gain: Floats, mass: float) -> Floats:
+        return gain if law.bonus is None else gain - mass * law.bonus
+
+    def reach(self, law: PointsLaw, gamma: float, moved: Floats, mass: float = 0.0) -> float:
+        # It costs no less than the exact test, of what was added alone.
+        return self.rise(law, gamma, moved, mass)
+
+    def leverages(self, law: PointsLaw) -> Any:
+        p = law.factor  # zero where an action is asleep
+        return np.divide(1.0, p, out=np.zeros_like(p), where=p > 0)
+
+    @property
+    def coordinates(self) -> int:
+        return len(self.points)
+
+    @property
+    def size(self) -> str:
+        return f"{len(self.points):,} points, each on its own"
 
 
 def cumulative(p: Floats) -> Floats:

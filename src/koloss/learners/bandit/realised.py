@@ -61,8 +61,7 @@ def estimated_regrets(exp2: Exp2) -> Any:
     if theta is None:
         theta, credit = exp2.theta, exp2.credit
     if not isinstance(engine, PointsEngine):
-        smallest, constant = engine.minimum(theta)  # type: ignore[attr-defined]  # of a ball
-        return np.array([tally.paid - smallest.value - constant])
+        return np.array([tally.paid - engine.best(theta, 1.0)[-1]])
     sums = to_numpy(engine.scores(theta))
     return tally.paid - (sums if credit is None else sums - to_numpy(credit))
 

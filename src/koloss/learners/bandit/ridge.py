@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss.core.arrays import to_numpy
+from koloss.core.snapshot import kept
 from koloss.designs import Design
 from koloss.designs.ridge import (
     Certificates,
@@ -25,6 +27,7 @@ from koloss.designs.ridge import (
     ridge_design,
 )
 from koloss.guarantees import bandit
+from koloss.guarantees.anytime import Level, anytime_terms
 from koloss.guarantees.bandit import BanditProblem, Rates, Ridge
 from koloss.learners.bandit.shares import Shares, design_within
 from koloss.learners.bandit.tuning import choose_design, is_exact
@@ -60,7 +63,6 @@ class LossClass:
     norm: float  # W
     played: Floats  # largest r_j on the points in play after j = 0, 1, ... features
     anywhere: Floats  # and on all actions, where y may lie
-
     exact: bool = False  # whether all features together miss nothing
 
     def error(self, rank: int) -> float:
@@ -137,25 +139,24 @@ def choose_ridge(
     penalties = penalty_grid(losses, game) if penalty is None else [penalty]
     sizes = _head_sizes(losses, features.shape[1])
     heads = [Head(features, k, losses, game, penalties[-1], shares) for k in sizes]
-    ranked = sorted(heads, key=lambda head: head.best(penalties).bound)[:FINALISTS]
-    if (
-        penalty is None
-        and ranked[0].best(penalties).bound > HOPELESS * game.loss_bound * game.rounds
-    ):
+    bounds = [head.best(penalties)[0] for head in heads]
+    if penalty is None and min(bounds) > HOPELESS * game.loss_bound * game.rounds:
         return None
+    ranked = [heads[k] for k in np.argsort(bounds, kind="stable")[:FINALISTS]]
     if not losses.hull:
         # A norm ball is nearly always played best without a head; the residual curve would not show that.
         ranked = [heads[0], *(head for head in ranked if head.size > 0)][:FINALISTS]
-    law, choices = None, []
+    law: Floats | None = None
+    choices: list[Choice] = []
     for head in ranked:
-        law = head.certify(head.best(penalties).penalty, law)  # their best laws are much alike
+        law = head.certify(head.best(penalties)[1], law)  # their best laws are much alike
         done: set[float] = set()
         for _ in NEAR:  # each certificate may move the best penalty
-            best = head.best(penalties).penalty
-            near = [at for at in (factor * best for factor in NEAR) if at not in done]
-            head.certify(near[0])
-            done.add(near[0])
-        choices.append(head.choice(head.best(penalties).penalty))
+            best = head.best(penalties)[1]
+            at = next(factor * best for factor in NEAR if factor * best not in done)
+            head.certify(at)
+            done.add(at)
+        choices.append(head.choice(head.best(penalties)[1]))
     return min(choices, key=lambda choice: choice.bound)
 
 
@@ -167,6 +168,13 @@ def with_penalty(
     spread = certificates.spread(penalty)
     ridge = Ridge(penalty, free, free + excess, spread, bias, head_error)
     return replace(game, leverage=1.001 * (free + excess), ridge=ridge)
+
+
+def tuned_with(problem: BanditProblem, leverage: Leverage, b: int) -> tuple[Rates, float]:
+    """Rates for a design of this leverage in epochs of at most b rounds, and the largest leverage that they allow."""
+    tuned = bandit.tune(problem, exploration_curve(leverage.at(SHARES_EXPLORED)), b)
+    cap = problem.largest_leverage(tuned.learning_rate, tuned.kappa)
+    return replace(tuned, exploration=leverage.exploration(cap)), float(cap)
 
 
 def choose_ridge_design(
@@ -212,11 +220,6 @@ def balance(losses: LossClass, game: BanditProblem) -> float:
     return float((game.loss_bound / scale) ** 2 * game.log_prior / game.rounds)
 
 
-class _Quick(NamedTuple):
-    bound: float
-    penalty: float
-
-
 class Head:
     """Features without a penalty: the constant, where it is one, and the first k."""
 
@@ -238,17 +241,10 @@ class Head:
         self.explored = self.dimensions
         if shares is not None:
             self.explored = Dimensions(head, tail, losses.played[size:], unit=unit)
-        self.quick: _Quick | None = None
         self.game = replace(game, rank=rank + constant, epsilon=losses.error(rank))
-
-    @property
-    def certificates(self) -> Certificates:
-        """What is known of d* and e*."""
-        return self.dimensions.certificates
 
     def certify(self, penalty: float, law: Floats | None = None) -> Floats:
         """Certificates of the dimensions near this penalty, by a law some steps from the one given or the last one."""
-        self.quick = None
         if self.explored is not self.dimensions:
             self.explored.improve(penalty, None, STEPS)
         return self.dimensions.improve(penalty, law, STEPS)
@@ -256,24 +252,22 @@ class Head:
     def problem(self, penalty: Any) -> BanditProblem:
         """The game with this penalty, or several, by the certificates there are."""
         bias, error = self.losses.bias(self.size, penalty), self.losses.error(self.size)
-        return with_penalty(self.game, self.certificates, penalty, bias, error)
+        return with_penalty(self.game, self.dimensions.certificates, penalty, bias, error)
 
     def exploration(self, penalty: Any) -> Callable[[Any], Any]:
         """γ for log-det designs: γ = d*(Λ/γ)/ḡ² (Lemma F1.5)."""
-        known, explored = self.certificates, self.explored.certificates
+        known, explored = self.dimensions.certificates, self.explored.certificates
         shares = SHARES_EXPLORED[:, None] if np.ndim(penalty) else SHARES_EXPLORED
         excess = explored.excess(penalty / shares)
         if explored is not known:
             excess = np.minimum(excess, known.excess(penalty))  # Lemma F6.2
         return exploration_curve((known.free + excess) / shares)
 
-    def best(self, penalties: list[float]) -> _Quick:
-        """The penalty of least bound, nearly."""
-        if self.quick is None:
-            bounds = self._bounds(np.array(penalties))
-            least = int(np.argmin(bounds))
-            self.quick = _Quick(float(bounds[least]), penalties[least])
-        return self.quick
+    def best(self, penalties: list[float]) -> tuple[float, float]:
+        """The least bound, nearly, and its penalty."""
+        bounds = self._bounds(np.array(penalties))
+        least = int(np.argmin(bounds))
+        return float(bounds[least]), penalties[least]
 
     def _bounds(self, penalties: Floats) -> Floats:
         """The bounds at a usual κ and nearly the best rate, close enough to choose by."""
@@ -309,3 +303,75 @@ class Head:
         allowed = losses.error(most) + SLACK * per_round / (2 + math.sqrt(problem.dimension))
         errors = (losses.error(rank) for rank in range(max(self.size, 1), most + 1))
         return next(max(self.size, 1) + k for k, error in enumerate(errors) if error <= allowed)
+
+
+# Without a horizon the penalty falls with time (theory F1.8).
+
+
+@kept
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Schedule:
+    """Penalties λ_j = λ_0 4^(-j), each for the rounds in which it is below `start`/t, but not below a fourth of it (theory F1.8)."""
+
+    penalty: float  # λ_0
+    start: float
+    bias: float  # b/√λ
+    head_error: float
+    certificates: Certificates
+
+    def level(self, t: int) -> int:
+        """j in round t."""
+        return max(0, math.ceil(math.log(self.penalty * t / self.start, 4) - 1e-12))
+
+    def first_round(self, level: int) -> int:
+        """The round in which a level begins."""
+        t = max(1, math.floor(self.start / self.penalty * 4.0 ** (level - 1)))
+        while self.level(t) < level:
+            t += 1 + (t >> 40)  # where numbers were forged, one more is nothing
+        return t
+
+    def problem(self, game: BanditProblem, kappa: float, level: int) -> BanditProblem:
+        """The game at a level; its rates are not above those of the levels before."""
+        floor = 0.0
+        for j in range(self.level(1), level + 1):
+            at = self.penalty * 4.0**-j
+            b = self.bias * math.sqrt(at)
+            problem = with_penalty(game, self.certificates, at, b, self.head_error)
+            problem = replace(problem, floor=floor)
+            floor = bandit.anytime_constant(problem, kappa) * problem.estimate_bound**2
+        return problem
+
+    def levels(self, game: BanditProblem, kappa: float, n: int) -> list[Level]:
+        """All levels of n rounds."""
+        numbers = range(self.level(1), self.level(n) + 1)
+        return [(self.first_round(j), self.problem(game, kappa, j)) for j in numbers]
+
+
+def choose_schedule(
+    features: Floats, losses: LossClass, game: BanditProblem, penalty: float | None
+) -> tuple[Schedule, float, float] | None:
+    """A schedule without a head, its κ, and its bound after `game.rounds` rounds; a penalty that is given stays."""
+    if game.log_prior == 0:
+        return None
+    penalties = penalty_grid(losses, replace(game, rounds=100 * game.rounds))[2:]
+    starts = [balance(losses, game) * game.rounds * 4.0**j for j in range(-4, 3)]
+    if penalty is not None:
+        penalties, starts = [penalty], [1e150]
+    head = Head(features, 0, losses, game, penalties[-1])
+    for at in penalties[::2]:
+        head.certify(at)
+    more = game.hindsight or game.learned
+    kappas = (0.75, 1.0, 1.25, 1.5, 1.75) if more else (1.25, 1.5, 1.75, 2.0)
+    found = []
+    for kappa, start in product(kappas, starts):
+        schedule = Schedule(
+            penalty=penalties[0],
+            start=start,
+            bias=losses.bias(0, 1.0),
+            head_error=losses.error(0),
+            certificates=head.dimensions.certificates,
+        )
+        levels = schedule.levels(head.game, kappa, game.rounds)
+        bound = sum(anytime_terms(levels, kappa, game.rounds).values())
+        found.append((schedule, kappa, bound))
+    return min(found, key=lambda one: one[2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,12 +24,6 @@ class SampledEngine(PointsEngine):
     kappa: float  # on which depends how many draws there are
 
     is_sampled: ClassVar[bool] = True
-
-    @classmethod
-    def of(cls, engine: PointsEngine, kappa: float) -> SampledEngine:
-        """The same game with a sampled covariance."""
-        values = {field.name: getattr(engine, field.name) for field in fields(engine)}
-        return cls(**values, kappa=kappa)
 
     def _factor(self, p: Floats, eta: float, rng: Any) -> Any:
         """The factor of Σ̂; of Σ where the draws fail to span the space."""

@@ -13,18 +13,17 @@ from koloss.core.arrays import to_numpy
 from koloss.core.threads import threads_for
 from koloss.errors import NetTooLarge
 from koloss.guarantees.bandit import BanditProblem
-from koloss.learners.bandit.arms import arms_engine
 from koloss.learners.bandit.assumed import assumed
 from koloss.learners.bandit.candidates import Candidate, choose
 from koloss.learners.bandit.contexts import Pairs
 from koloss.learners.bandit.coordinates import without_units
+from koloss.learners.bandit.device import on_host, placed
 from koloss.learners.bandit.doubts import doubts, warn_of_cost, warn_of_size, warn_of_span
 from koloss.learners.bandit.engine import Engine
 from koloss.learners.bandit.exp2 import Exp2
 from koloss.learners.bandit.pairs import in_context
 from koloss.learners.bandit.per_context import PerContext, engines_of
-from koloss.learners.bandit.placing import on_host, placed
-from koloss.learners.bandit.points import PointsEngine, log_prior_of
+from koloss.learners.bandit.points import ArmsEngine, PointsEngine, log_prior_of
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import (
     EXACT_LIMIT,
@@ -106,65 +105,64 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
         doubts(settings, points, size, distance, norm)
         if has_too_many(settings):
             warn_of_size(f"are more than {EXACT_LIMIT}, too many to be learned without being asked")
-    if settings.loss_class == "any":
-        return arms_engine(settings, points, game, log_prior, low, high)
-    hull = settings.loss_class == "rank-one"
+    anything, hull = settings.loss_class == "any", settings.loss_class == "rank-one"
+    if anything and points is not settings.actions:
+        raise ValueError(
+            f"`loss_class` of 'any' must have a finite set of actions, got {settings.actions!r}"
+        )
     with threads_for(len(points) * min(len(points), MANY_FEATURES) ** 2):
         printed = paper_says(settings, points, game.log_prior) if settings.tuning == "paper" else {}
         best = choose(settings, points, game, hull, norm, printed)
-    problem = best.problem
-    if not trial:
-        warn_of_cost(len(points), problem.rank)
+    made, net = best._asdict(), 0.0
+    del made["bound"]
+    made["features"] = np.asfortranarray(best.features)
+    made["weights"] = np.array(best.weights, dtype=float)
+    if not (trial or anything):
+        warn_of_cost(len(points), best.problem.rank)
         if spans(settings):
-            warn_of_span(problem, best.bound, high - low)
-    engine = PointsEngine(
+            warn_of_span(best.problem, best.bound, high - low)
+    if not anything:
+        net = beyond_net(settings, points, best, norm * (size if hull else 1.0), high - low)
+    engine = (ArmsEngine if anything else PointsEngine)(
+        **made,
         points=np.array(to_numpy(points.X), dtype=float),
-        features=np.asfortranarray(best.features),
-        columns=best.columns,
-        weights=np.array(best.weights, dtype=float),
         log_prior=log_prior,
-        problem=problem,
-        rates=best.rates,
         low=low,
         high=high,
         center=center,
-        net=beyond_net(settings, points, best, norm * (size if hull else 1.0), high - low),
+        net=net,
         outside=settings.outside,
         learned=settings.learns_range,
         sign=settings.sign,
-        norm=norm,
+        norm=math.inf if anything else norm,
         level=best.schedule.level(1) if best.schedule else 0,
-        leverage=best.leverage,
-        proxy=best.proxy,
-        losses=assumed(settings, norm, problem),
+        losses=assumed(settings, norm, best.problem),
         printed=printed,
-        schedule=best.schedule,
         design=settings.design if isinstance(settings.design, str) else "given",
-        eigenvalue=best.eigenvalue,
         shares=settings.laws(len(points)),
     )
     if settings.covariance == "sampled":
         from koloss.learners.bandit.sampled import SampledEngine
 
-        return SampledEngine.of(engine, best.rates.kappa)
+        return engine.become(SampledEngine, kappa=best.rates.kappa)
     return placed(engine, given.X if isinstance(given, Points) else points.X)
 
 
 def in_play(settings: BanditSettings) -> tuple[BanditSettings, Points]:
     """The actions themselves, or a net; where all features of so many are too many to be kept, the settings ask for fewer."""
-    kernel, actions, spacing = settings.kernel, settings.actions, settings.spacing
-    rounds = settings.horizon or 10_000
+
+    def found(settings: BanditSettings) -> Points:
+        rank, rounds = least_rank(settings), settings.horizon or 10_000
+        given = (settings.kernel, settings.actions, settings.spacing)
+        return discretise(*given, rank=rank, rounds=rounds, max_bytes=MAX_BYTES)
+
     try:
-        return settings, discretise(
-            kernel, actions, spacing, rank=least_rank(settings), rounds=rounds, max_bytes=MAX_BYTES
-        )
+        return settings, found(settings)
     except NetTooLarge:
         if settings.proxy is not None or not spans(settings):
             raise
     settings = replace(settings, proxy="pivoted_cholesky")
-    points = discretise(
-        kernel, actions, spacing, rank=least_rank(settings), rounds=rounds, max_bytes=MAX_BYTES
-    )
+    points = found(settings)
     warn_of_size(f"at {len(points):,} actions are too many to be kept")
     return settings, points
 
@@ -193,7 +191,8 @@ def game_of(
     settings: BanditSettings, log_prior: float, low: float, high: float
 ) -> tuple[BanditProblem, float]:
     """The numbers of a game that do not depend on features, and what is subtracted from losses."""
-    centred = settings.loss_range is not None and settings.tuning == "sharp"
+    anything = settings.loss_class == "any"
+    centred = anything or (settings.loss_range is not None and settings.tuning == "sharp")
     center = (low + high) / 2 if centred else 0.0
     game = BanditProblem(
         rounds=settings.horizon or 10_000,

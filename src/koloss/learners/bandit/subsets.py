@@ -17,7 +17,7 @@ begins with the share that its prior has of all weights.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -29,8 +29,7 @@ from koloss.core.snapshot import kept
 from koloss.designs import whiten
 from koloss.designs.base import orthonormal
 from koloss.designs.ridge import whiten_ridge
-from koloss.learners.bandit.arms import ArmsEngine
-from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.points import ArmsEngine, PointsEngine
 from koloss.learners.bandit.ridge import choose_ridge_design
 from koloss.learners.bandit.sampled import SampledEngine
 from koloss.learners.bandit.tuning import choose_design
@@ -103,11 +102,12 @@ def _restricted(whole: PointsEngine, awake: Bools) -> Subset:
     if gamma < 1:
         rates = replace(rates, exploration=min(1.0, price * gamma))
     kind = type(whole) if isinstance(whole, (ArmsEngine, SampledEngine)) else PointsEngine
-    values = {one.name: getattr(whole, one.name) for one in fields(kind)}
-    values |= {"features": features, "columns": columns, "weights": weights, "rates": rates}
     log_prior = np.where(awake, whole.log_prior, -math.inf)
-    values |= {"log_prior": log_prior, "leverage": leverage, "shares": shares}
-    return Subset(kind(**values), price)
+    subset = whole.become(
+        kind, features=features, columns=columns, weights=weights, rates=rates,
+        log_prior=log_prior, leverage=leverage, shares=shares,
+    )  # fmt: skip
+    return Subset(subset, price)
 
 
 def own_engine(whole: PointsEngine, awake: Bools) -> PointsEngine:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from koloss.learners.bandit.pairs import finite_size
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shares import Shares, shared_design
 from koloss.proxy import Proxy, eigendecay, exact_features, kernel_pca, pivoted_cholesky
+
+if TYPE_CHECKING:
+    from koloss.learners.bandit.ridge import LossClass
 
 EXACT_LIMIT = 500
 """Kernels with at most so many features are used exactly, unless a proxy is asked for, and without a norm unless one is stated."""
@@ -39,9 +43,6 @@ LONE = 10
 FIRST_RANK = 16
 """Rank at which the search for the best one begins."""
 
-Error = Callable[[Proxy, int], float]
-"""ε of the leading features of a proxy."""
-
 
 def paper_says(settings: BanditSettings, points: Points, log_prior: float) -> dict[str, Any]:
     """What the paper's Corollary says of this game, or its Theorem where the features are finite."""
@@ -57,64 +58,62 @@ def choose_proxy(
     settings: BanditSettings,
     points: Points,
     base: BanditProblem,
-    error: Error,
+    losses_of: Callable[[Proxy], LossClass],
     printed: dict[str, Any],
 ) -> Proxy:
     """The proxy asked for, at the rank asked for or the one that minimises the bound (Algorithm 1, line 1)."""
-    kernel, actions, proxy, rank = settings.kernel, settings.actions, settings.proxy, settings.rank
-    extra = int(settings.loss_range is not None and settings.tuning == "sharp")  # the constant
-    if printed:
-        if rank == "auto" and not isinstance(proxy, Proxy):
-            rank = printed["rank"]
-        if proxy is None:
-            proxy = "exact_features" if printed["profile"] == "exact" else "kernel_pca"
-    if proxy is None:
-        proxy = "exact_features" if _has_few_features(kernel, points) else "pivoted_cholesky"
-    if proxy == "exact_features":
-        proxy = exact_features(kernel, actions, spacing=points)
-    if isinstance(proxy, Proxy):
-        return _cut(proxy, base, error, extra) if rank == "auto" else proxy.truncate(rank)
-    construct = pivoted_cholesky if proxy == "pivoted_cholesky" else kernel_pca
+    rank, proxy = settings.rank, _proxy_of(settings, points)
+    if printed and rank == "auto" and not isinstance(settings.proxy, Proxy):
+        rank = printed["rank"]
     if rank != "auto":
-        return construct(kernel, actions, rank=rank, spacing=points)
+        return proxy.truncate(rank) if isinstance(proxy, Proxy) else proxy(rank=rank)
+    if isinstance(proxy, Proxy):
+        return _cut(proxy, _bounds(proxy, base, losses_of))
     size, most = FIRST_RANK, _affordable(points)
     while True:  # twice the rank, until even features without error would have a larger bound
-        try:
-            candidate = construct(kernel, actions, rank=size, spacing=points)
-        except RankUnreachable as end:
-            if end.rank == 0:
-                raise
-            candidate = construct(kernel, actions, rank=end.rank, spacing=points)
-            size = most
-        best = _cut(candidate, base, error, extra)
-        reached = _bounds(best, base, error, extra)[-1]
-        if size >= most or reached <= quick_bound(bandit.with_rank(base, size, 0.0)):
-            return best
+        candidate = _of_rank(proxy, size)
+        bounds = _bounds(candidate, base, losses_of)
+        least = quick_bound(bandit.with_rank(base, size, 0.0))
+        if size >= most or candidate.rank < size or bounds[-1] <= least:
+            return _cut(candidate, bounds)
         size = min(2 * size, most)
+
+
+def all_features(settings: BanditSettings, points: Points) -> Proxy:
+    """Features for a ridge, which need not be few: all, up to rounding, or as many as a refresh can afford."""
+    proxy, rank = _proxy_of(settings, points), settings.rank
+    if isinstance(proxy, Proxy):
+        return proxy if rank == "auto" else proxy.truncate(rank)
+    if rank != "auto":
+        return proxy(rank=min(rank, len(points)))
+    return _of_rank(proxy, _affordable(points))
+
+
+def _proxy_of(settings: BanditSettings, points: Points) -> Proxy | Callable[..., Proxy]:
+    """The proxy asked for, or how one of any rank is made; unasked all features, where these are few."""
+    kernel, actions, proxy = settings.kernel, settings.actions, settings.proxy
+    if isinstance(proxy, Proxy):
+        return proxy
+    if proxy == "exact_features" or (proxy is None and _has_few_features(kernel, points)):
+        return exact_features(kernel, actions, spacing=points)
+    printed = proxy is None and settings.tuning == "paper"
+    construct = kernel_pca if printed or proxy == "kernel_pca" else pivoted_cholesky
+    return partial(construct, kernel, actions, spacing=points)
+
+
+def _of_rank(make: Callable[..., Proxy], rank: int) -> Proxy:
+    """A proxy with so many features, or with all that there are, up to rounding."""
+    try:
+        return make(rank=rank)
+    except RankUnreachable as end:
+        if end.rank == 0:
+            raise
+        return make(rank=end.rank)
 
 
 def _affordable(points: Points) -> int:
     """Most features that are chosen unasked; more must be asked for by `rank`."""
     return min(len(points), max(FIRST_RANK, math.isqrt(int(REFRESH / len(points)))))
-
-
-def all_features(settings: BanditSettings, points: Points) -> Proxy:
-    """Features for a ridge, which need not be few: all, up to rounding, or as many as a refresh can afford."""
-    kernel, actions, proxy, rank = settings.kernel, settings.actions, settings.proxy, settings.rank
-    if proxy is None:
-        proxy = "exact_features" if _has_few_features(kernel, points) else "pivoted_cholesky"
-    if proxy == "exact_features":
-        proxy = exact_features(kernel, actions, spacing=points)
-    if isinstance(proxy, Proxy):
-        return proxy if rank == "auto" else proxy.truncate(rank)
-    construct = pivoted_cholesky if proxy == "pivoted_cholesky" else kernel_pca
-    most = rank if rank != "auto" else _affordable(points)
-    try:
-        return construct(kernel, actions, rank=min(most, len(points)), spacing=points)
-    except RankUnreachable as end:
-        if rank != "auto":
-            raise
-        return construct(kernel, actions, rank=end.rank, spacing=points)
 
 
 def is_exact(proxy: Proxy) -> bool:
@@ -129,16 +128,13 @@ def _has_few_features(kernel: Any, points: Points) -> bool:
 
 def spans(settings: BanditSettings) -> bool:
     """Whether losses are anything in the span of the kernel's features: these are few, and nothing that was said needs a norm."""
+    kernel, asked = settings.kernel, settings.proxy == "exact_features"
     if settings.loss_norm is not None or settings.tuning == "paper" or settings.loss_class == "any":
         return False
-    if settings.ridge not in ("auto", 0) or settings.proxy not in (None, "exact_features"):
+    if settings.ridge not in ("auto", 0) or not (asked or settings.proxy is None):
         return False
-    size = finite_size(settings.kernel, settings.actions.dimension)
-    if (
-        size is None
-        or not hasattr(settings.kernel, "features")
-        or not (size <= EXACT_LIMIT or settings.proxy == "exact_features")
-    ):
+    size = finite_size(kernel, settings.actions.dimension)
+    if size is None or not hasattr(kernel, "features") or not (asked or size <= EXACT_LIMIT):
         return False
     return settings.rank == "auto" or settings.rank >= size
 
@@ -161,20 +157,19 @@ def least_rank(settings: BanditSettings) -> int:
     return FIRST_RANK if settings.rank == "auto" else settings.rank
 
 
-def _cut(proxy: Proxy, base: BanditProblem, error: Error, extra: int) -> Proxy:
+def _cut(proxy: Proxy, bounds: list[float]) -> Proxy:
     """The leading features that minimise the bound."""
-    best = int(np.argmin(_bounds(proxy, base, error, extra))) + 1
+    best = int(np.argmin(bounds)) + 1
     return proxy if best == proxy.rank else proxy.truncate(best)
 
 
-def _bounds(proxy: Proxy, base: BanditProblem, error: Error, extra: int) -> list[float]:
-    """The bound for 1, 2, ... of the leading features, and `extra` others without error."""
-    bounds = []
-    for j in range(1, proxy.rank + 1):
-        exact = is_exact(proxy) and j == proxy.rank
-        epsilon = 0.0 if exact else error(proxy, j)
-        bounds.append(quick_bound(bandit.with_rank(base, j + extra, epsilon)))
-    return bounds
+def _bounds(
+    proxy: Proxy, base: BanditProblem, losses_of: Callable[[Proxy], LossClass]
+) -> list[float]:
+    """The bound for 1, 2, ... of the leading features, and the constant where it is one."""
+    error = losses_of(proxy).error
+    games = (bandit.with_rank(base, j + base.constant, error(j)) for j in range(1, proxy.rank + 1))
+    return [quick_bound(game) for game in games]
 
 
 def quick_bound(problem: BanditProblem) -> float:
@@ -227,10 +222,9 @@ def choose_rates(
     """Rates that minimise the bound of the epochs that are played, those that the paper prints, or those asked for."""
     if settings.horizon is None:
         return Rates(0.0, 0.0, bandit.anytime_kappa(problem))  # they change with time
-    eta, gamma = settings.learning_rate, settings.exploration_rate
-    if printed:
-        eta = printed["learning_rate"] if eta is None else eta
-        gamma = printed["exploration"] if gamma is None else gamma
+    eta, gamma, printed = settings.learning_rate, settings.exploration_rate, printed or {}
+    eta = printed.get("learning_rate") if eta is None else eta
+    gamma = printed.get("exploration") if gamma is None else gamma
     tuned = bandit.tune(problem, b=choose_batch(settings, problem, actions))
     if eta is None and gamma is None:
         return tuned

@@ -195,7 +195,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
         played = self._played()
         first, rest = played.heard + 1, max(rounds - played.heard, 0)
         ahead = self.problem.tracking(self._height, self._steps, first, rest, self._eta)
-        return leader.conditional_gradient(
+        return leader.proved(
             self.problem,
             self._eta,
             rounds,
@@ -203,7 +203,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
             played=played,
             tracking=self._tracking + ahead,
             delay_cost=self._delay_cost,
-            proved=self._certified,
+            certified=self._certified,
             eigenvalue=self.game.eigenvalue,
         )
 

@@ -177,7 +177,7 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
         game, played = self.game, self._played()
         size = self._eta / 2 * rounds * game.norm * game.radius
         rest = math.sqrt(self._hull.largest_gap(self._tolerance, size))
-        return leader.regularised_leader(
+        return leader.proved(
             self.problem,
             self._eta,
             rounds,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +96,6 @@ def following(due: int) -> int:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GrowingEngine(PointsEngine):
     """The engine of a set that grows: points that enter later may have larger leverages under the first design."""
-
-    are_given: ClassVar[bool] = False
 
     def placed(self, rows: Any, X: Floats, features: Floats) -> GrowingEngine:
         """With points in rows that had none."""
