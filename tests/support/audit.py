@@ -209,9 +209,10 @@ def judge(setting, losses, adversary, noisy, account, hindsight, level):
     seeds, C, K = others.shape
     if hindsight:
         regrets, comparators = own - others.min(axis=2).sum(axis=1), 1
-    elif end.comparator == "law":
-        law = best_law(others.mean(axis=(0, 1)), setting.said["shares"])
-        regrets, comparators = own - others[:, 0] @ law, K ** (1 + len(setting.said["shares"]))
+    elif end.comparator in ("law", "mapping law"):
+        laws = [best_law(paid, setting.said["shares"]) for paid in others.mean(axis=0)]
+        regrets = own - np.einsum("sck,ck->s", others, np.array(laws))
+        comparators = K ** (C * (1 + len(setting.said["shares"])))
     else:
         best = others.mean(axis=0).argmin(axis=1)
         paid = np.take_along_axis(others, np.tile(best[None, :, None], (seeds, 1, 1)), axis=2)

@@ -234,7 +234,9 @@ def draw_contexts(rng, longest):
     if weights is not None and degree_of(kernel) is not None:  # whose norm would be in other units
         said["contexts"] = kl.Contexts(np.array([[10.0], [30.0], [90.0]])[:C], weights=weights)
         said["context_kernel"] = "pairs"
-    return Setting(kind, actions, kernel, said, n, **draw_range(rng, said))
+    setting = Setting(kind, actions, kernel, said, n, **draw_range(rng, said))
+    extra = pick(rng, "none", "delay", "shares", "learn", "clip", "maximize", "forgotten")
+    return setting if weights is not None else with_extra(rng, setting, extra)
 
 
 def draw_full(rng, longest):
