@@ -41,9 +41,14 @@ def estimated_sums(learner: Any) -> Any:
 # The insured learner.
 
 
+def stages(learner: Any) -> Any:
+    """What each context has for itself, in order."""
+    return learner._stages
+
+
 def stage(learner: Any, context: int = 0) -> Any:
     """Who plays in a context, by its row; without contexts there is one stage."""
-    return learner._stages[context]
+    return stages(learner)[context]
 
 
 def account(learner: Any) -> Any:

@@ -173,7 +173,7 @@ def test_the_regret_is_within_the_bound(order, game, policy):
     assert regret <= sum(learner.guarantee().terms.values())
     if game is extreme:  # each round that the policy plays costs 1
         assert learner.diagnostics.alarms
-    for stage in learner._stages:
+    for stage in inside.stages(learner):
         assert stage.account.holds(stage.budget, 0.0)
 
 
@@ -204,7 +204,7 @@ def test_estimates_of_a_context_do_not_move_by_losses_of_others():
     learner = make(trigger=0.1, premium=0.2)
     learner.hand_over(context="large")
     play(learner, kind, 60)
-    before = [stage.account.total.copy() for stage in learner._stages]
+    before = [stage.account.total.copy() for stage in inside.stages(learner)]
     sums = inside.stage(learner, 2).robust.exp2.theta.copy()
     for t in range(30):
         decision = learner.ask(context="medium")
@@ -435,9 +435,9 @@ def test_what_a_stage_can_do_works_with_contexts(name):
 
 
 def test_contexts_that_are_alike_share_an_engine():
-    stages = make()._stages
+    stages = inside.stages(make())
     assert stages[0].engine is stages[1].engine is stages[2].engine
-    different = make(**COMBINATIONS["contexts of different size"])._stages
+    different = inside.stages(make(**COMBINATIONS["contexts of different size"]))
     assert different[0].engine is not different[1].engine
     assert different[0].robust.horizon + different[1].robust.horizon < 3000
 
@@ -468,8 +468,8 @@ def test_batches_have_a_law_for_each_context():
     learner.tell(batch[2], 0.3)
     learner.tell([batch[0], batch[1]], [0.1, 0.2])
     assert learner.forget(batch[3]) == 1
-    assert [stage.made for stage in learner._stages] == [3, 1, 2]
-    assert [stage.heard for stage in learner._stages] == [2, 0, 1]
+    assert [stage.made for stage in inside.stages(learner)] == [3, 1, 2]
+    assert [stage.heard for stage in inside.stages(learner)] == [2, 0, 1]
     play(learner, kind, 20)
     assert learner.guarantee().valid
 
@@ -483,8 +483,8 @@ def test_a_late_loss_is_learned_from_with_the_law_of_its_context():
         learner.waiting = [learner.ask(context=name) for name in SEGMENTS.labels]
         for t in range(1200 if learner is pair[0] else 30):
             learner.ask(context=SEGMENTS.labels[t % C])
-    for k, stage in enumerate(pair[0]._stages):
-        other = pair[1]._stages[k]
+    for k, stage in enumerate(inside.stages(pair[0])):
+        other = inside.stages(pair[1])[k]
         for learner in pair:
             learner.tell(learner.waiting[k], 0.7)
         assert np.allclose(stage.account.total, other.account.total, atol=1e-12)
@@ -520,10 +520,10 @@ def test_actions_come_and_go_in_all_contexts():
     assert learner.available.tolist() == [True] * 4 + [False] * 2
     assert all(a < 4 for _, a in play(learner, kind, 40))
     learner.add(5)
-    assert [stage.roster.offered[5] for stage in learner._stages] == [True, True, False]
+    assert [stage.roster.offered[5] for stage in inside.stages(learner)] == [True, True, False]
     with pytest.raises(ValueError, match="must be available to be withdrawn, got 4"):
         learner.withdraw([0, 4])
-    assert [stage.roster.offered.sum() for stage in learner._stages] == [5, 5, 4]
+    assert [stage.roster.offered.sum() for stage in inside.stages(learner)] == [5, 5, 4]
     play(learner, kind, 40)
     assert learner.guarantee().valid
 
@@ -535,9 +535,9 @@ def test_one_range_is_learned_in_all_contexts():
         c = t % C
         decision = learner.ask(context=SEGMENTS.labels[c])
         learner.tell(decision, scale * float(kind(t)[c, decision.index]))
-    hulls = {id(stage.robust.hull) for stage in learner._stages}
+    hulls = {id(stage.robust.hull) for stage in inside.stages(learner)}
     assert len(hulls) == 1
-    lows = {(stage.last.low, stage.last.high) for stage in learner._stages}
+    lows = {(stage.last.low, stage.last.high) for stage in inside.stages(learner)}
     assert len(lows) == 1
     promise = learner.guarantee()
     assert promise.valid
@@ -545,7 +545,7 @@ def test_one_range_is_learned_in_all_contexts():
     engine = inside.stage(learner).robust.engine
     g = engine.problem.largest_leverage(engine.rates.learning_rate, engine.rates.kappa) ** 0.5
     robust = engine.problem.range_cost(g)
-    allowance = learner._stages[0].last.allowance
+    allowance = inside.stages(learner)[0].last.allowance
     own = 1 + 0.75 * allowance.budget(1) / allowance.share
     assert promise.terms["range"] == pytest.approx(own + robust)
 
@@ -557,7 +557,7 @@ def test_what_was_estimated_is_the_sum_over_contexts():
     estimate = learner.guarantee(realised=True)
     assert estimate.is_estimate
     assert estimate.comparator == "mapping"
-    first, second, third = learner._stages
+    first, second, third = inside.stages(learner)
     exp2 = third.robust.exp2
     last = third.account.total + (exp2.tally.paid - exp2.engine.scores(exp2.theta) + exp2.credit)
     total = first.account.used + second.account.used + float(last.max())
