@@ -51,7 +51,7 @@ def engine_for(settings: BanditSettings) -> Engine:
 
 
 def player_for(settings: BanditSettings) -> Exp2 | PerContext:
-    """Whoever plays a game: one learner, one for all pairs (theory F6), or one per context (theory F6.11)."""
+    """The player of a game: one learner, one for all pairs (theory F6), or one per context (theory F6.11)."""
     if settings.several and not settings.shared:
         settings = without_units(settings)
         contexts, batch = settings.contexts, settings.batch

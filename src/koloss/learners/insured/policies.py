@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class Policy(Protocol):
         """Hear the loss of the action in row `index`."""
 
 
-class BuiltIn:
+class BuiltIn(abc.ABC):
     """A policy of the library's, with a width that it may use."""
 
     usual: ClassVar[float] = (
@@ -78,17 +79,17 @@ class BuiltIn:
         """What it will propose; a policy with a coin has a law of its own."""
         return self.place.proposed(self._law(forecast, self.place.offered(offered)))
 
-    def offer(self, *told: Any) -> None:
+    def offer(self, *told: Any) -> None:  # noqa: B027  for what a policy of the user's is told
         """It goes by the forecast, and need not be told."""
 
     announce = forget = keep = offer
 
+    @abc.abstractmethod
     def _choose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
-        """The same among all pairs of a context and an action."""
-        raise NotImplementedError
+        """What it proposes among all pairs of a context and an action."""
 
     def _law(self, forecast: Pending, offered: Any) -> Any:
-        """The same among all pairs."""
+        """What it will propose among all pairs."""
         return self._choose(forecast, offered, None)
 
 
